@@ -1,0 +1,1 @@
+"""Deployment kit for a patched SGLang with DFlash speculative decoding."""

@@ -1,0 +1,13 @@
+"""Where the kit's data lies: the repository, or /opt/dflash-kit inside an image (same layout)."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(os.environ.get("DFLASH_KIT_ROOT") or Path(__file__).resolve().parents[2])
+IMAGES = ROOT / "images"
+RELEASES_FILE = IMAGES / "releases.yaml"
+PAIRS = IMAGES / "pairs"
+PROFILES = IMAGES / "profiles"
+SMOKE_TESTS = ROOT / "smoke_tests"
+# What the build wrote about itself; exists only inside an image.
+PATCHES_FILE = ROOT / "patches.json"

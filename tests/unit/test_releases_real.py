@@ -1,0 +1,68 @@
+"""The releases of this repository: their files agree, and the real wheel gives the locked tree."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dflash_kit import paths
+from dflash_kit.releases import catalogue, lockfile, locking, wheels
+
+KNOWN = catalogue.load(paths.RELEASES_FILE)
+# What only a function called demo_test imports, and nothing that serves.
+IN_DEMOS = {"sglang.test.test_utils"}
+COMPILED = [
+    pytest.param(paths.IMAGES / name / f"requirements-{variant}.txt", id=f"{name}-{variant}")
+    for name in KNOWN.releases
+    for variant in lockfile.VARIANTS
+]
+
+
+@pytest.mark.parametrize("name", KNOWN.releases)
+def test_lock_agrees_with_the_files(name: str) -> None:
+    assert locking.check(name, KNOWN.releases[name], paths.IMAGES / name) == []
+
+
+def test_generated_files_are_current() -> None:
+    assert locking.check_generated(KNOWN, paths.ROOT, paths.IMAGES) == []
+
+
+@pytest.mark.parametrize("name", KNOWN.releases)
+def test_the_upstream_wheel_gives_the_locked_tree(name: str, tmp_path: Path) -> None:
+    release = KNOWN.releases[name]
+    wheel = wheels.upstream_wheel(release, paths.ROOT / "build" / "wheels")
+    out = tmp_path / "tree"
+    assert locking.verify(name, release, paths.IMAGES / name, wheel, out) == []
+    imports = re.compile(r"^\s*(?:from|import) (sglang[\w.]*)", re.MULTILINE)
+    dropped = tuple(path.removesuffix(".py").replace("/", ".") + "." for path in release.drop)
+    needed = {
+        found
+        for file in (out / "sglang/srt").rglob("*.py")
+        for found in imports.findall(file.read_text())
+        if f"{found}.".startswith(dropped)
+    }
+    assert needed - IN_DEMOS == set()
+
+
+@pytest.mark.parametrize("file", COMPILED)
+def test_every_requirement_is_locked_by_hash_and_no_place_is_named(file: Path) -> None:
+    text = file.read_text()
+    entries = re.split(r"\n(?=[a-z])", text.split("\n", 1)[1])
+    assert len(entries) > 50
+    assert [entry for entry in entries if not re.search(r"==\S+ \\\n +--hash=sha256:", entry)] == []
+    assert re.findall(r"^sglang==.*|^-.*|.*://.*|.*@ .*", text, re.MULTILINE) == []
+
+
+def test_cpu_torch_is_the_cpu_build_and_triton_is_not_there() -> None:
+    text = (paths.IMAGES / KNOWN.default / "requirements-cpu.txt").read_text()
+    (torch,) = re.findall(r"^torch==(\S+)", text, re.MULTILINE)
+    assert torch.endswith("+cpu")
+    assert not re.search(r"^(triton|nvidia-\S+)==", text, re.MULTILINE)
+
+
+def test_the_locks_are_json_as_written(tmp_path: Path) -> None:
+    for name in KNOWN.releases:
+        text = (paths.IMAGES / name / lockfile.NAME).read_text()
+        assert lockfile.read(paths.IMAGES / name).as_json() == text
+        assert json.loads(text)["release"] == name
