@@ -1,0 +1,126 @@
+# One file for every release and variant; docker-bake.hcl gives the arguments from images/.
+# Replaceable by named build contexts: the base image by its own name, `wheelhouse` (a folder of
+# wheels, tried before any index), and each stage by its name. Optional secrets: `ca` (CA bundle for
+# a mirror behind a private authority), `index` (shell assignments such as UV_DEFAULT_INDEX and
+# PIP_INDEX_URL for a private mirror, credentials allowed).
+ARG BASE
+ARG VARIANT
+
+FROM scratch AS wheelhouse
+
+# What runs needs from the distribution.
+# hadolint ignore=DL3006
+FROM ${BASE} AS system-cpu
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends python3 tini \
+ && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/apt /var/log/dpkg.log \
+    /usr/share/doc /usr/share/man
+
+# JIT kernels are compiled on the host they run on: a host compiler and Python.h beside nvcc's wheels.
+FROM system-cpu AS system-cuda
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends g++ python3-dev libnuma1 \
+ && ln -s /opt/venv/lib/python3.11/site-packages/nvidia/cu13 /usr/local/cuda \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/apt /var/log/dpkg.log \
+    /usr/share/doc /usr/share/man
+
+# hadolint ignore=DL3006
+FROM system-${VARIANT} AS tools
+ARG UV
+ENV UV_NO_CACHE=1 UV_HTTP_TIMEOUT=300 VIRTUAL_ENV=/opt/venv PIP_NO_CACHE_DIR=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
+    SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
+# hadolint ignore=DL3008,DL3042
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required=false \
+    --mount=type=secret,id=index,required=false \
+    --mount=type=bind,from=wheelhouse,target=/wheelhouse \
+    --mount=type=bind,source=images/build,target=/build <<'SH'
+set -eu
+apt-get update
+apt-get install -y --no-install-recommends python3-venv git
+rm -rf /var/lib/apt/lists/*
+python3 -m venv /tools
+/build/with-index /tools/bin/pip install -q --find-links /wheelhouse "uv==${UV}"
+SH
+
+# Everything but SGLang: the large layers, the same for every patch. nvidia/ and torch/ apart, so
+# that a change in one small wheel moves neither.
+FROM tools AS deps
+ARG VARIANT
+ARG RELEASE
+ARG TORCH_INDEX
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required=false \
+    --mount=type=secret,id=index,required=false \
+    --mount=type=bind,from=wheelhouse,target=/wheelhouse \
+    --mount=type=bind,source=images/build,target=/build \
+    --mount=type=bind,source=images/${RELEASE}/requirements-${VARIANT}.txt,target=/requirements.txt \
+    /build/install-deps "${VARIANT}" /requirements.txt /opt/venv /split
+
+FROM tools AS wheel
+ARG SGLANG
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required=false \
+    --mount=type=secret,id=index,required=false \
+    --mount=type=bind,from=wheelhouse,target=/wheelhouse \
+    --mount=type=bind,source=images/build,target=/build \
+    /build/with-index /tools/bin/pip download -q --no-deps --only-binary :all: \
+      --find-links /wheelhouse -d /wheel "sglang==${SGLANG}"
+
+# SGLang alone, patched: a layer of tens of megabytes. Every hash is checked against the lock here.
+FROM tools AS sglang
+ARG RELEASE
+ARG VARIANT
+RUN --mount=type=bind,from=wheel,source=/wheel,target=/wheel \
+    --mount=type=bind,source=src/dflash_kit/releases,target=/kit/dflash_kit/releases \
+    --mount=type=bind,source=images/${RELEASE},target=/release <<'SH'
+set -eu
+PYTHONPATH=/kit PYTHONDONTWRITEBYTECODE=1 python3 -m dflash_kit.releases.assemble \
+  --release-dir /release --wheel /wheel/*.whl --out /opt/sglang --info /info --variant "${VARIANT}"
+# A read-only root never gets its .pyc later, and without them a start takes twice as long.
+python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/sglang
+SH
+
+FROM tools AS kit
+ARG RELEASE
+COPY src /kit/src
+COPY smoke_tests /kit/smoke_tests
+COPY models /kit/models
+COPY images/releases.yaml /kit/images/
+COPY images/pairs /kit/images/pairs
+COPY images/profiles /kit/images/profiles
+COPY images/${RELEASE} /kit/images/${RELEASE}
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash /kit/src /kit/smoke_tests \
+ && chmod -R a+rX,go-w /kit
+
+# hadolint ignore=DL3006
+FROM system-${VARIANT} AS runtime
+RUN useradd --uid 10001 --user-group --no-create-home --home-dir /tmp --shell /usr/sbin/nologin sglang \
+ && install -d -o sglang -g sglang -m 0700 /var/lib/dflash-kit/keys /var/lib/dflash-kit/cache
+COPY --from=deps /split/nvidia /
+COPY --from=deps /split/torch /
+COPY --from=deps /opt/venv /opt/venv
+COPY --from=sglang /opt/sglang /opt/sglang
+COPY --from=sglang /info /opt/dflash-kit
+COPY --from=kit /kit /opt/dflash-kit
+ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin HOME=/tmp PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 DFLASH_KIT_KEYS=/var/lib/dflash-kit/keys
+USER 10001:10001
+EXPOSE 30000
+ENTRYPOINT ["/usr/bin/tini", "--", "dflash-kit"]
+CMD ["serve"]
+ARG RELEASE
+ARG VARIANT
+ARG PATCHES
+ARG TREE
+ARG REVISION
+LABEL org.opencontainers.image.title="dflash-kit engine" \
+      org.opencontainers.image.description="Patched SGLang with DFlash speculative decoding" \
+      org.opencontainers.image.version="${RELEASE}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      io.dflash-kit.release="${RELEASE}" \
+      io.dflash-kit.variant="${VARIANT}" \
+      io.dflash-kit.patches="${PATCHES}" \
+      io.dflash-kit.tree="${TREE}"
