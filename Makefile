@@ -1,0 +1,41 @@
+SHELL := /bin/bash
+VARIANT ?= cpu
+KIT := .venv/bin/dflash-kit
+DOCKER := scripts/with-docker docker
+export DFLASH_KIT_VARIANT := $(VARIANT)
+
+.PHONY: help up smoke down image test test-image lint bench
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -ts $$'\t'
+
+up: image ## build the release, start it with docker compose, run the smoke test against it
+	$(DOCKER) compose up --detach --wait engine || { $(DOCKER) compose logs --tail 20 engine; exit 1; }
+	@$(MAKE) --no-print-directory smoke
+
+smoke: .venv/kit ## run the smoke test against the running engine
+	@scripts/with-docker $(KIT) smoke
+
+down: ## stop the engine, and the throwaway Docker where one was used; keys and caches stay
+	scripts/down
+
+image: .venv/kit ## build the default release (VARIANT=cpu or cuda)
+	scripts/image $(VARIANT)
+
+test: .venv/test lint ## all tests that need no GPU
+	scripts/test
+
+test-image: .venv/test ## build the cuda variant and prove it on the CPU
+	$(MAKE) image VARIANT=cuda
+	scripts/with-docker .venv/bin/pytest tests/image
+
+lint: .venv/test ## ruff, mypy, hadolint, yamllint, shellcheck, compose, stale generated files
+	scripts/lint
+
+bench: .venv/kit ## tok/s with and without the draft, alternating
+	scripts/with-docker .venv/bin/python scripts/bench.py
+
+.venv/kit: pyproject.toml
+	scripts/bootstrap kit
+
+.venv/test: pyproject.toml
+	scripts/bootstrap test
