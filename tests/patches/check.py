@@ -1,0 +1,213 @@
+"""Prove that each patch is needed, stands alone, and does what it says.
+
+    check.py prepare --release-dir DIR --wheel FILE --out TREES  (git; this kit's package)
+    check.py run --trees TREES [--python PYTHON] [--json]        (a Python with the engine's wheels)
+
+`prepare` makes three kinds of source trees: patched (the whole series), unpatched (the wheel),
+and one without-<patch> for each patch, the whole series less that one. `run` takes the test of
+each patch through them: it has to pass on the first, to fail on the second, and to fail on the
+third as the test's own WITHOUT says. Exit codes: 0 all as wanted, 1 not, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PATCHED, UNPATCHED, WITHOUT = "patched", "unpatched", "without-"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the tests of one patch did on one tree: how many, and what the failed ones said."""
+
+    ran: int
+    failures: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table; a cell that is not as wanted begins with FAIL."""
+
+    patch: str
+    unpatched: str
+    without: str
+    patched: str
+    seconds: float
+
+    @property
+    def as_wanted(self) -> bool:
+        return not any("FAIL" in cell for cell in (self.unpatched, self.without, self.patched))
+
+
+def prepare(release_dir: Path, wheel: Path, out: Path) -> None:
+    """Write all trees below `out`; dflash_kit's ReleaseError where a patch does not apply."""
+    from dflash_kit.releases import assemble, series
+
+    names = series.names(release_dir)
+    wanted: dict[str, list[str]] = {PATCHED: names, UNPATCHED: []}
+    for name in names:
+        wanted[WITHOUT + Path(name).stem] = [other for other in names if other != name]
+    for tree, patches in wanted.items():
+        assemble.make_tree(release_dir, wheel, patches, (), out / tree)
+
+
+def patches_of(trees: Path) -> list[str]:
+    """The patches for which `trees` was prepared."""
+    return sorted(tree.name.removeprefix(WITHOUT) for tree in trees.glob(f"{WITHOUT}*"))
+
+
+def test_file(patch: str) -> Path:
+    return HERE / f"test_{patch.replace('-', '_')}.py"
+
+
+def declared_failure(test: Path) -> str:
+    """The regular expression that a test module declares as WITHOUT; ValueError if it has none."""
+    for node in ast.parse(test.read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "WITHOUT":
+            return str(ast.literal_eval(node.value))
+    raise ValueError(f"{test}: has no WITHOUT, wanted the failure where its patch is missing")
+
+
+def run_tests(python: str, tree: Path, tests: list[Path]) -> dict[str, Outcome]:
+    """Run test files in one process against `tree`; what each did, by file name without .py."""
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "report.xml"
+        # No settings of a project around it: the image has the tests alone.
+        options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(HERE)]
+        options += ["--continue-on-collection-errors", f"--junitxml={report}"]
+        started = time.monotonic()
+        done = subprocess.run(
+            [python, "-W", "ignore", "-m", "pytest", *options, *tests],
+            env=os.environ
+            | {
+                "PYTHONPATH": os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")]),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "OMP_NUM_THREADS": "1",
+            },
+            cwd=scratch,
+            capture_output=True,
+            text=True,
+        )
+        seconds = time.monotonic() - started
+        if not report.exists():
+            said = (done.stderr or done.stdout).strip()
+            return {test.stem: Outcome(0, said, seconds) for test in tests}
+        cases = list(ET.parse(report).iter("testcase"))
+    return {test.stem: _outcome(test.stem, cases, seconds / len(tests)) for test in tests}
+
+
+def _outcome(stem: str, cases: list[ET.Element], seconds: float) -> Outcome:
+    # A module that cannot be imported is one case, named after the module.
+    mine = [case for case in cases if stem in (case.get("classname"), case.get("name"))]
+    said = [
+        f"{case.get('name')}: {result.get('message')}\n{result.text}"
+        for case in mine
+        for result in case
+        if result.tag in ("failure", "error", "skipped")
+    ]
+    return Outcome(len(mine), "\n".join(said), seconds)
+
+
+def judge(patch: str, on: dict[str, Outcome]) -> Row:
+    """The table's line for a patch from what its tests did on each kind of tree."""
+    without = on[WITHOUT + patch]
+    if not without.failures:
+        second = _no_failure(without)
+    elif not re.search(declared_failure(test_file(patch)), without.failures):
+        second = f"FAIL: got {_last_line(without.failures)}, wanted what WITHOUT declares"
+    else:
+        second = "fails as declared"
+    patched = on[PATCHED]
+    if patched.failures or not patched.ran:
+        third = f"FAIL: {_last_line(patched.failures) or 'no test ran'}"
+    else:
+        third = f"passes ({patched.ran} tests)"
+    return Row(
+        patch=patch,
+        unpatched="fails" if on[UNPATCHED].failures else _no_failure(on[UNPATCHED]),
+        without=second,
+        patched=third,
+        seconds=round(sum(outcome.seconds for outcome in on.values()), 1),
+    )
+
+
+def _no_failure(outcome: Outcome) -> str:
+    return "FAIL: passes" if outcome.ran else "FAIL: no test ran"
+
+
+def _last_line(text: str) -> str:
+    errors = [line for line in text.splitlines() if line.startswith("E  ")]
+    lines = errors or text.splitlines()
+    return lines[-1].removeprefix("E").strip() if lines else ""
+
+
+def run(trees: Path, python: str) -> list[Row]:
+    """Take every patch through its trees, a process for each tree."""
+    patches = patches_of(trees)
+    work = {tree: [test_file(patch) for patch in patches] for tree in (PATCHED, UNPATCHED)}
+    work |= {WITHOUT + patch: [test_file(patch)] for patch in patches}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = {
+            tree: pool.submit(run_tests, python, trees / tree, tests)
+            for tree, tests in work.items()
+        }
+        done = {tree: job.result() for tree, job in jobs.items()}
+    return [
+        judge(
+            patch,
+            {
+                tree: done[tree][test_file(patch).stem]
+                for tree in (PATCHED, UNPATCHED, WITHOUT + patch)
+            },
+        )
+        for patch in patches
+    ]
+
+
+def table(rows: list[Row]) -> str:
+    cells = [("patch", "unpatched", "without it", "patched", "seconds")]
+    cells += [(r.patch, r.unpatched, r.without, r.patched, f"{r.seconds:.1f}") for r in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in cells
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    commands = parser.add_subparsers(dest="command", required=True)
+    prepared = commands.add_parser("prepare")
+    for name in ("release-dir", "wheel", "out"):
+        prepared.add_argument(f"--{name}", type=Path, required=True)
+    running = commands.add_parser("run")
+    running.add_argument("--trees", type=Path, required=True)
+    running.add_argument("--python", default=sys.executable)
+    running.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    if given.command == "prepare":
+        prepare(given.release_dir, given.wheel, given.out)
+        return 0
+    if not patches_of(given.trees):
+        parser.error(f"--trees {given.trees}: holds no {WITHOUT}* folder; run prepare first")
+    rows = run(given.trees.resolve(), given.python)
+    print(json.dumps([asdict(row) for row in rows], indent=2) if given.json else table(rows))
+    return 0 if all(row.as_wanted for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

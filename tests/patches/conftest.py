@@ -1,0 +1,151 @@
+"""One process against the sglang tree on PYTHONPATH, on a CPU, without a network."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+os.environ["SGLANG_USE_CPU_ENGINE"] = "1"
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import pytest
+import torch
+
+
+def _stand_in_for_triton() -> None:
+    """Let a tree without the optional-triton patch import where triton is missing.
+
+    Otherwise every test of such a tree would fail for the same reason, its own unseen.
+    """
+    if importlib.util.find_spec("triton"):
+        return
+    # As the patch does: PyTorch must have looked for triton before the stub is there.
+    importlib.import_module("torch._inductor.runtime.triton_compat")
+    importlib.import_module("torch.utils._triton").has_triton_package()
+    sglang = importlib.util.find_spec("sglang")
+    assert sglang is not None and sglang.origin is not None, "sglang is not on PYTHONPATH"
+    stub = importlib.util.spec_from_file_location(
+        "_triton_stub", Path(sglang.origin).with_name("_triton_stub.py")
+    )
+    assert stub is not None and stub.loader is not None
+    module = importlib.util.module_from_spec(stub)
+    stub.loader.exec_module(module)
+    module.install()
+
+
+def _stand_in_for_sgl_kernel() -> bool:
+    """Whether the tree needed a stand-in: for the same reason, without cpu-torch-native."""
+    try:
+        importlib.import_module("sglang.srt.mem_cache.memory_pool_host")
+    except ModuleNotFoundError as error:
+        if error.name != "sgl_kernel":
+            raise
+        sys.modules["sgl_kernel"] = sys.modules["sgl_kernel.kvcacheio"] = MagicMock()
+        return True
+    return False
+
+
+_stand_in_for_triton()
+_NEEDED_SGL_KERNEL = _stand_in_for_sgl_kernel()
+
+
+@pytest.fixture(scope="session")
+def needs_sgl_kernel() -> bool:
+    return _NEEDED_SGL_KERNEL
+
+
+@pytest.fixture(scope="session")
+def one_rank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The arguments and the parallel groups of a single rank, as the engine makes them."""
+    from sglang.srt.distributed import parallel_state
+    from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
+
+    set_global_server_args_for_scheduler(ServerArgs(model_path="dummy"))
+
+    store = tmp_path_factory.mktemp("rank") / "store"
+    parallel_state.init_distributed_environment(
+        world_size=1,
+        rank=0,
+        local_rank=0,
+        backend="gloo",
+        distributed_init_method=f"file://{store}",
+    )
+    parallel_state.initialize_model_parallel(backend="gloo")
+    yield
+    parallel_state.destroy_model_parallel()
+    parallel_state.destroy_distributed_environment()
+
+
+@pytest.fixture
+def draft_pass(one_rank: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """run(forward, requests=, block_size=) -> the worker after one real draft pass.
+
+    `forward` stands in for the draft runner's: it takes the ForwardBatch that the real
+    worker built. The pass ends where the worker asks for hidden states that it has not.
+    """
+    from sglang.srt.speculative import dflash_worker
+
+    # A Triton kernel on the unpatched tree, and no part of what is looked at here.
+    monkeypatch.setattr(dflash_worker, "assign_req_to_token_pool_func", lambda *_: None)
+
+    def run(forward: Callable[[Any], Any], requests: int = 2, block_size: int = 8) -> Any:
+        worker = _bare_worker(dflash_worker.DFlashWorker, forward, requests, block_size)
+        prefix = torch.full((requests,), 5, dtype=torch.int32)
+        batch = SimpleNamespace(
+            forward_mode=dflash_worker.ForwardMode.DECODE,
+            has_grammar=False,
+            sampling_info=None,
+            batch_size=lambda: requests,
+            seq_lens=prefix,
+            req_pool_indices=torch.arange(1, requests + 1),
+        )
+        state = SimpleNamespace(
+            verified_id=torch.zeros(requests, dtype=torch.int64), draft_seq_lens=prefix
+        )
+        with pytest.raises(RuntimeError, match="no hidden states"):
+            worker._prepare_for_speculative_decoding(batch, state)
+        return worker
+
+    return run
+
+
+def _bare_worker(cls: type, forward: Callable[[Any], Any], requests: int, block_size: int) -> Any:
+    """A DFlashWorker as __init__ leaves it, less the models and the KV pools."""
+    allocator = SimpleNamespace(
+        backup_state=lambda: None,
+        restore_state=lambda state: None,
+        alloc=lambda size: torch.arange(1, size + 1),
+    )
+    model = SimpleNamespace(
+        get_input_embeddings=lambda: torch.nn.Embedding(16, 4),
+        lm_head=SimpleNamespace(weight=None, shard_indices=None),
+    )
+    worker: Any = object.__new__(cls)
+    vars(worker).update(
+        server_args=SimpleNamespace(),
+        device="cpu",
+        page_size=1,
+        block_size=block_size,
+        tp_rank=0,
+        draft_passes={"cuda_graph": 0, "eager": 0},
+        _mask_token_id=3,
+        _draft_block_ids_buf=None,
+        _draft_block_spec_info=None,
+        _block_pos_offsets=torch.arange(block_size),
+        _append_target_hidden_to_draft_kv=lambda batch, state: None,
+        target_worker=SimpleNamespace(model_runner=SimpleNamespace(model=model)),
+        draft_model_runner=SimpleNamespace(
+            forward=forward,
+            token_to_kv_pool_allocator=allocator,
+            req_to_token_pool=SimpleNamespace(req_to_token=torch.zeros(requests + 1, 64)),
+            token_to_kv_pool=None,
+            attn_backend=None,
+        ),
+    )
+    return worker

@@ -1,0 +1,167 @@
+"""What DFlash needs on a CPU: verify attention, the token table, the pools, the backend."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from sglang.srt.layers.attention.torch_native_backend import TorchNativeAttnBackend
+from sglang.srt.layers.radix_attention import AttentionType, RadixAttention
+from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool, ReqToTokenPool
+from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
+from sglang.srt.speculative import dflash_worker
+from sglang.srt.speculative.dflash_info import DFlashVerifyInput
+from sglang.srt.speculative.spec_utils import assign_req_to_token_pool_func
+
+# One failure for each of the five changes.
+WITHOUT = (
+    r"(?s)(?=.*test_host_pool\w*: assert not True)(?=.*'flashinfer' == 'torch_native')"
+    r"(?=.*'NoneType' object has no attribute 'shape')"
+    r"(?=.*test_token_table\w*: TypeError)(?=.*test_kv_moves\w*: )"
+)
+
+HEADS, KV_HEADS, DIM, BLOCK = 4, 2, 8, 4
+PREFIX = [3, 1]
+
+
+def kv_pool(**options: Any) -> MHATokenToKVPool:
+    return MHATokenToKVPool(
+        size=32,
+        page_size=1,
+        dtype=torch.float32,
+        head_num=KV_HEADS,
+        head_dim=DIM,
+        layer_num=1,
+        device="cpu",
+        enable_memory_saver=False,
+        **options,
+    )
+
+
+def plain_attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
+) -> torch.Tensor:
+    """Softmax attention of a block [BLOCK, heads, dim] over prefix + block, in float64."""
+    k = k.repeat_interleave(HEADS // KV_HEADS, dim=1).double()
+    v = v.repeat_interleave(HEADS // KV_HEADS, dim=1).double()
+    score = torch.einsum("qhd,khd->hqk", q.double(), k) * DIM**-0.5
+    if causal:
+        length = k.shape[0]
+        after = torch.arange(length)[None] > torch.arange(length - BLOCK, length)[:, None]
+        score = score.masked_fill(after, float("-inf"))
+    return torch.einsum("hqk,khd->qhd", score.softmax(-1), v).flatten(1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "causal"), [(AttentionType.DECODER, True), (AttentionType.ENCODER_ONLY, False)]
+)
+def test_verify_attention(kind: AttentionType, causal: bool) -> None:
+    """The target verifies a block causally; the draft sees its whole block."""
+    torch.manual_seed(0)
+    requests = len(PREFIX)
+    table = ReqToTokenPool(size=4, max_context_len=16, device="cpu", enable_memory_saver=False)
+    pool = kv_pool()
+    slots = torch.randperm(32)[: sum(PREFIX) + requests * BLOCK] + 1
+    keys, values = torch.randn(2, len(slots), KV_HEADS, DIM)
+    layer = RadixAttention(HEADS, DIM, DIM**-0.5, KV_HEADS, layer_id=0, attn_type=kind)
+    rows = torch.tensor([3, 1])
+    parts = slots.split([length + BLOCK for length in PREFIX])
+    for row, part in zip(rows, parts, strict=True):
+        table.req_to_token[row, : len(part)] = part.to(torch.int32)
+    pool.set_kv_buffer(layer, slots, keys, values)
+    block = torch.cat([part[-BLOCK:] for part in parts])
+    where = torch.cat([torch.nonzero(slots == slot)[0] for slot in block])
+    queries = torch.randn(requests * BLOCK, HEADS * DIM)
+    lengths = torch.tensor(PREFIX, dtype=torch.int32)
+    batch = ForwardBatch(
+        forward_mode=ForwardMode.TARGET_VERIFY,
+        batch_size=requests,
+        input_ids=torch.zeros(requests * BLOCK, dtype=torch.int64),
+        req_pool_indices=rows,
+        seq_lens=lengths,
+        out_cache_loc=block,
+        seq_lens_sum=sum(PREFIX),
+        req_to_token_pool=table,
+        token_to_kv_pool=pool,
+        spec_info=DFlashVerifyInput(
+            draft_token=torch.empty(0), positions=torch.empty(0), draft_token_num=BLOCK
+        ),
+    )
+    backend = TorchNativeAttnBackend(SimpleNamespace(device="cpu"))
+    got = backend.forward_extend(queries, keys[where], values[where], layer, batch)
+
+    bounds = zip(
+        queries.view(requests, BLOCK, HEADS, DIM),
+        keys.split([length + BLOCK for length in PREFIX]),
+        values.split([length + BLOCK for length in PREFIX]),
+        strict=True,
+    )
+    wanted = torch.cat([plain_attention(q, k, v, causal) for q, k, v in bounds])
+    torch.testing.assert_close(got.double(), wanted, rtol=1e-4, atol=1e-5)
+    assert lengths.tolist() == PREFIX
+
+
+def test_token_table_is_written() -> None:
+    table = torch.full((4, 8), -1, dtype=torch.int32)
+    assign_req_to_token_pool_func(
+        torch.tensor([2, 0]),
+        table,
+        torch.tensor([1, 4], dtype=torch.int32),
+        torch.tensor([4, 6], dtype=torch.int32),
+        torch.tensor([11, 12, 13, 21, 22]),
+        2,
+    )
+    wanted = torch.full((4, 8), -1, dtype=torch.int32)
+    wanted[2, 1:4] = torch.tensor([11, 12, 13])
+    wanted[0, 4:6] = torch.tensor([21, 22])
+    assert torch.equal(table, wanted)
+
+
+def test_kv_moves_without_a_kernel() -> None:
+    pool = kv_pool(enable_kv_cache_copy=True)
+    pool.k_buffer[0][5] = 7.0
+    pool.move_kv_cache(torch.tensor([2]), torch.tensor([5]))
+    assert torch.all(pool.k_buffer[0][2] == 7.0)
+
+
+def test_host_pool_imports_without_sgl_kernel(needs_sgl_kernel: bool) -> None:
+    assert not needs_sgl_kernel
+
+
+def test_draft_runs_on_torch_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def stop(server_args: Any, **_: Any) -> None:
+        made.append(server_args)
+        raise InterruptedError
+
+    monkeypatch.setattr(dflash_worker, "TpModelWorker", stop)
+    monkeypatch.setattr(dflash_worker, "get_global_server_args", lambda: None)
+    arguments = SimpleNamespace(
+        page_size=1,
+        speculative_dflash_draft_window_size=None,
+        speculative_draft_attention_backend=None,
+        get_attention_backends=lambda: ("torch_native", "torch_native"),
+    )
+    target = SimpleNamespace(
+        device="cpu",
+        get_memory_pool=lambda: (None, None),
+        model_runner=SimpleNamespace(
+            model_config=SimpleNamespace(context_len=64), memory_pool_config=None
+        ),
+    )
+    with pytest.raises(InterruptedError):
+        dflash_worker.DFlashWorker(
+            server_args=arguments,
+            gpu_id=0,
+            tp_rank=0,
+            dp_rank=None,
+            moe_ep_rank=0,
+            attn_cp_rank=0,
+            moe_dp_rank=0,
+            nccl_port=0,
+            target_worker=target,
+        )
+    assert made[0].attention_backend == "torch_native"

@@ -1,0 +1,164 @@
+"""No key in a log line, a response of the API or a dump; the live arguments keep theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import pickle
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sglang
+from sglang.srt.entrypoints import engine, http_server
+from sglang.srt.managers import scheduler, tokenizer_manager
+from sglang.srt.server_args import (
+    ServerArgs,
+    get_global_server_args,
+    set_global_server_args_for_scheduler,
+)
+
+WITHOUT = r"(?s)(?=.*the log shows)(?=.*/server_info shows)(?=.*the dump shows)"
+
+KEYS = {
+    "api_key": "kept-from-users-1",
+    "admin_api_key": "kept-from-users-2",
+    "ssl_keyfile_password": "kept-from-users-3",
+}
+
+
+@pytest.fixture
+def arguments() -> ServerArgs:
+    # "dummy" is sglang's own name for arguments without a model behind them.
+    made = ServerArgs(model_path="dummy", ssl_certfile=__file__, ssl_keyfile=__file__, **KEYS)
+    set_global_server_args_for_scheduler(made)
+    return made
+
+
+def assert_no_key(shown: str | bytes, where: str) -> None:
+    text = shown if isinstance(shown, str) else shown.decode(errors="replace")
+    found = [name for name, key in KEYS.items() if key in text]
+    assert not found, f"{where} shows {found}"
+
+
+def assert_keys_alive(arguments: ServerArgs) -> None:
+    assert {name: getattr(arguments, name) for name in KEYS} == KEYS
+
+
+def test_start_up_log(
+    arguments: ServerArgs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stop(*_: Any) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(engine.Engine, "_launch_scheduler_processes", stop)
+    for step in ("configure_logger", "_set_envs_and_config", "load_plugins", "_set_gc"):
+        monkeypatch.setattr(engine, step, lambda *_: None)
+    monkeypatch.setattr(ServerArgs, "check_server_args", lambda self: None)
+    with caplog.at_level(logging.INFO), pytest.raises(InterruptedError):
+        engine.Engine._launch_subprocesses(
+            arguments, print, print, print, port_args=SimpleNamespace()
+        )
+    assert "model_path='dummy'" in caplog.text
+    assert_no_key(caplog.text, "the log")
+
+
+def test_server_info(arguments: ServerArgs, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def states() -> list[dict[str, Any]]:
+        return []
+
+    manager = SimpleNamespace(server_args=arguments, get_internal_state=states)
+    state = SimpleNamespace(tokenizer_manager=manager, scheduler_info={})
+    monkeypatch.setattr(http_server, "_global_state", state)
+    for endpoint in (http_server.server_info, http_server.get_server_info):
+        info = asyncio.run(endpoint())
+        assert info["model_path"] == "dummy"
+        assert_no_key(json.dumps(info), "/server_info")
+    assert_keys_alive(arguments)
+
+
+def test_server_info_of_the_python_engine(arguments: ServerArgs) -> None:
+    async def states() -> list[dict[str, Any]]:
+        return []
+
+    bare = object.__new__(engine.Engine)
+    bare.loop = asyncio.new_event_loop()
+    bare.tokenizer_manager = SimpleNamespace(server_args=arguments, get_internal_state=states)
+    bare._scheduler_init_result = SimpleNamespace(scheduler_infos=[{}])
+    assert_no_key(json.dumps(bare.get_server_info()), "get_server_info()")
+    bare.loop.close()
+
+
+def bare_scheduler() -> Any:
+    cache = SimpleNamespace(mem_usage=0.0)
+    return SimpleNamespace(
+        last_gen_throughput=0.0,
+        max_total_num_tokens=0,
+        max_running_requests=8,
+        pp_size=1,
+        spec_total_num_forward_ct=0,
+        spec_total_num_accepted_tokens=0,
+        spec_algorithm=SimpleNamespace(is_none=lambda: True, is_dflash=lambda: False),
+        token_to_kv_pool_allocator=SimpleNamespace(get_kvcache=lambda: cache),
+        tp_worker=SimpleNamespace(
+            model_runner=SimpleNamespace(weight_load_mem_usage=0.0, graph_mem_usage=0.0)
+        ),
+    )
+
+
+def test_internal_state(arguments: ServerArgs) -> None:
+    answer = scheduler.Scheduler.get_internal_state(bare_scheduler(), None)
+    assert answer.internal_state["model_path"] == "dummy"
+    assert_no_key(repr(answer), "the internal state")
+    assert_keys_alive(get_global_server_args())
+
+
+def test_set_internal_state(arguments: ServerArgs, caplog: pytest.LogCaptureFixture) -> None:
+    request = SimpleNamespace(server_args={"pp_max_micro_batch_size": 2})
+    with caplog.at_level(logging.INFO):
+        answer = scheduler.Scheduler.set_internal_state(bare_scheduler(), request)
+    assert answer.server_args["pp_max_micro_batch_size"] == 2
+    assert_no_key(repr(answer), "the answer of /set_internal_state")
+    assert "Global server args updated" in caplog.text
+    assert_no_key(caplog.text, "the log")
+    assert_keys_alive(get_global_server_args())
+
+
+def test_request_dump(arguments: ServerArgs, tmp_path: Path) -> None:
+    manager = SimpleNamespace(server_args=arguments)
+    file = tmp_path / "dump.pkl"
+
+    async def dump() -> None:
+        tokenizer_manager.TokenizerManager._dump_data_to_file(manager, ["request"], str(file), "")
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+
+    asyncio.run(dump())
+    assert pickle.loads(file.read_bytes())["server_args"].model_path == "dummy"
+    assert_no_key(file.read_bytes(), "the dump")
+
+
+def test_crash_dump(arguments: ServerArgs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["launch", "--api-key", KEYS["api_key"]])
+    manager = SimpleNamespace(
+        server_args=arguments,
+        crash_dump_folder=str(tmp_path),
+        crash_dump_performed=False,
+        crash_dump_request_list=["request"],
+        rid_to_state={},
+    )
+    name = tokenizer_manager.TokenizerManager.dump_requests_before_crash(manager, "host")
+    dump = Path(name).read_bytes()
+    assert pickle.loads(dump)["requests"] == ["request"]
+    assert_no_key(dump, "the dump")
+
+
+def test_no_other_place_serializes_the_arguments() -> None:
+    """A site that a later version adds has to go through redacted() too."""
+    raw = re.compile(r"\b(?:asdict|vars)\(\s*(?!redacted\b)[^()]*server_args\b")
+    srt = Path(sglang.__file__).parent / "srt"
+    sites = [str(file) for file in srt.rglob("*.py") if raw.search(file.read_text())]
+    assert not sites
