@@ -1,0 +1,1 @@
+"""Starting the engine, watching it, and ending it."""

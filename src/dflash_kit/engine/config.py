@@ -1,0 +1,102 @@
+"""From profile, pair, point and keys to what the engine is started with."""
+
+import os
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from dflash_kit.engine.keys import Keys
+from dflash_kit.errors import InputError
+from dflash_kit.profiles.models import Argument, Pair, Profile
+
+DEFAULT_POINT = "latency"
+REDACTED = Keys(user="<redacted>", admin="<redacted>")
+# The engine reads its arguments only from a file whose name ends in .yaml.
+CONFIG_NAME = "engine.yaml"
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """The engine's arguments (names without --) and the environment variables added for it."""
+
+    arguments: dict[str, Argument]
+    environment: dict[str, str]
+
+    @property
+    def port(self) -> int:
+        return int(str(self.arguments["port"]))
+
+
+def render(
+    profile: Profile, pair: Pair, point: str, keys: Keys, port: int | None = None
+) -> Rendered:
+    """What `profile` with `pair` runs at `point`; `port` replaces the profile's.
+
+    InputError where the profile has no such point.
+    """
+    points = {str(name): settings for name, settings in profile.points.items()}
+    if point not in points:
+        known = ", ".join(points)
+        raise InputError(f"unknown point {point!r}: profile {profile.name} has: {known}")
+    arguments: dict[str, Argument] = {
+        "model-path": str(pair.target.folder),
+        **profile.engine.arguments,
+    }
+    if points[point].dflash:
+        arguments |= {
+            "speculative-algorithm": "DFLASH",
+            "speculative-draft-model-path": str(pair.draft.folder),
+            # Left out, the engine guesses, and takes 16 where it cannot.
+            "speculative-num-draft-tokens": pair.match.block_size,
+        }
+    if port is not None:
+        arguments["port"] = port
+    arguments |= {"api-key": keys.user, "admin-api-key": keys.admin}
+    # The engine's own health endpoint must not give up before the kit does: once it has, a stop
+    # drops the requests in flight.
+    health = {"SGLANG_HEALTH_CHECK_TIMEOUT": str(int(profile.limits.hang_seconds))}
+    return Rendered(arguments, {**profile.engine.environment, **health})
+
+
+def run_dir() -> Path:
+    """The folder for the engine's configuration, $DFLASH_KIT_RUN; made here, of mode 0700.
+
+    InputError where it cannot be made or belongs to somebody else.
+    """
+    folder = Path(os.environ.get("DFLASH_KIT_RUN") or Path(tempfile.gettempdir(), "dflash-kit"))
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+    except OSError as error:
+        raise InputError(
+            f"run folder: {folder}: cannot be made: {error.strerror} (DFLASH_KIT_RUN names it)"
+        ) from None
+    # The default lies under /tmp, where anyone could have put a folder or a link first.
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    if not ours or status.st_mode & 0o022:
+        raise InputError(
+            f"run folder: {folder}: wanted a folder of uid {os.getuid()} that nobody else can "
+            "write to (DFLASH_KIT_RUN names it)"
+        )
+    return folder
+
+
+def write_private(file: Path, text: str) -> None:
+    """Replace `file` by `text` in one step, readable by its owner alone (0600)."""
+    try:
+        descriptor, scratch = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(text)
+        os.replace(scratch, file)
+    except OSError as error:
+        raise InputError(f"run folder: {file}: cannot be written: {error.strerror}") from None
+
+
+def write_config(arguments: dict[str, Argument], folder: Path) -> Path:
+    """Write the engine's configuration file into `folder` and return its path."""
+    file = folder / CONFIG_NAME
+    write_private(file, yaml.safe_dump(arguments, sort_keys=False))
+    return file

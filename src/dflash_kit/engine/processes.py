@@ -1,0 +1,133 @@
+"""What the kernel says of processes and connections; nothing here needs more than /proc."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_PR_SET_CHILD_SUBREAPER = 36
+_KILL_PAUSE_SECONDS = 0.02
+# The kernel's number for ESTABLISHED. A client that has closed, even in one direction alone, gets
+# no answer from the engine's HTTP server, so no other state has anyone waiting.
+_ESTABLISHED = "01"
+# Of this control group, as a container sees it: cgroup v2, then v1.
+_OOM_COUNTERS = (
+    Path("/sys/fs/cgroup/memory.events"),
+    Path("/sys/fs/cgroup/memory/memory.oom_control"),
+)
+_MEMORY_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+
+def adopt_orphans() -> None:
+    """Make processes whose parent dies below this one its own children, so that it can end them."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+
+
+def reap() -> Iterator[tuple[int, int]]:
+    """(pid, exit code) of each child that has ended; -N for one that signal N ended."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, os.waitstatus_to_exitcode(status)
+
+
+def descendants() -> dict[int, str]:
+    """pid -> "name (state)" of every process below this one, zombies left out."""
+    parents: dict[int, int] = {}
+    described: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_text(errors="replace")
+        except OSError:
+            continue  # it ended while we looked
+        name, _, rest = stat.partition("(")[2].rpartition(")")
+        state, parent = rest.split()[:2]
+        parents[int(entry.name)] = int(parent)
+        if state != "Z":
+            described[int(entry.name)] = f"{name} ({state})"
+    return {pid: text for pid, text in described.items() if _is_below(pid, parents)}
+
+
+def _is_below(pid: int, parents: dict[int, int]) -> bool:
+    while pid in parents:
+        pid = parents[pid]
+        if pid == os.getpid():
+            return True
+    return False
+
+
+def kill_descendants() -> None:
+    """End every process below this one by SIGKILL and wait for all; needs adopt_orphans().
+
+    SIGKILL because a stopped process ignores everything else, and again until none is left because
+    one may have started another in between. Returns once the kernel has no child of ours: a
+    process whose main thread is a zombie still holds its memory until the last thread is gone.
+    """
+    while _has_children():
+        for pid in descendants():
+            # It may have ended since we looked.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_KILL_PAUSE_SECONDS)
+
+
+def _has_children() -> bool:
+    """Whether any child is left after reaping; orphans are children too, once adopted."""
+    try:
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def waiting_clients(port: int) -> int:
+    """Number of connections to local TCP `port` whose client may still wait for an answer."""
+    count = 0
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            lines = Path(table).read_text().splitlines()[1:]
+        except OSError:
+            continue  # no IPv6 here
+        for line in lines:
+            _, local, _, state = line.split()[:4]
+            count += int(local.rpartition(":")[2], 16) == port and state == _ESTABLISHED
+    return count
+
+
+def memory_limit() -> int:
+    """Bytes of memory that processes here may use: the control group's limit, or the host's."""
+    limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for file in _MEMORY_LIMITS:
+        # No such file under the other version; "max" where there is no limit.
+        with contextlib.suppress(OSError, ValueError):
+            limit = min(limit, int(file.read_text()))
+    return limit
+
+
+def oom_kills() -> int:
+    """How many processes the memory limit of this control group has ended so far."""
+    for counter in _OOM_COUNTERS:
+        try:
+            lines = counter.read_text().splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            name, _, value = line.partition(" ")
+            if name == "oom_kill":
+                return int(value)
+    return 0

@@ -1,0 +1,136 @@
+"""`dflash-kit serve`: everything that can be refused is refused before the engine starts."""
+
+import json
+import os
+import socket
+import sys
+from dataclasses import dataclass
+
+from dflash_kit.engine import config, keys, processes
+from dflash_kit.engine.identity import Identity, identify
+from dflash_kit.engine.supervisor import hold_signals, say, supervise
+from dflash_kit.errors import InputError
+from dflash_kit.profiles.detect import accepts, describe, describe_hardware, detect, gpus
+from dflash_kit.profiles.load import load_pair, load_profile
+from dflash_kit.profiles.models import Pair, Profile
+from dflash_kit.profiles.pair_check import pair_problems
+
+# Where the engine reads what it is, to report it in server_info.
+IDENTITY_VARIABLE = "DFLASH_KIT_IDENTITY"
+_IDENTITY_NAME = "identity.json"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will run; `environment` is what is added to the calling environment."""
+
+    profile: Profile
+    command: list[str]
+    environment: dict[str, str]
+    port: int
+    user_key: str
+    identity: Identity
+
+    def facts(self) -> dict[str, str]:
+        """What is printed before the start; no key is among it."""
+        added = " ".join(f"{name}={value}" for name, value in self.environment.items())
+        return {
+            "release": f"{self.identity.release} ({self.identity.variant})",
+            "patches": ", ".join(self.identity.patches) or "none",
+            "tree": self.identity.tree,
+            "profile": self.identity.profile,
+            "point": self.identity.point,
+            "port": str(self.port),
+            "command": " ".join(self.command),
+            "environment": added,
+        }
+
+
+def run(profile_name: str | None, point: str, port: int | None, as_json: bool) -> int:
+    """Check, print what will run, run it; the exit code of the whole.
+
+    InputError (and nothing started) where the input cannot be served.
+    """
+    hold_signals()
+    plan = make_plan(profile_name, point, port)
+    if as_json:
+        print(json.dumps(plan.facts()), flush=True)
+    else:
+        for name, value in plan.facts().items():
+            say(f"{name}: {value}")
+    return supervise(
+        plan.command,
+        {**os.environ, **plan.environment},
+        plan.port,
+        plan.user_key,
+        plan.profile.limits,
+    )
+
+
+def make_plan(profile_name: str | None, point: str, port: int | None) -> Plan:
+    """Make every check in order, then write the keys, the identity and the configuration."""
+    profile = choose_profile(profile_name)
+    pair = load_pair(profile.pair)
+    preview = config.render(profile, pair, point, config.REDACTED, port)
+    refuse_bad_pair(pair)
+    refuse_little_memory(profile)
+    refuse_taken_port(str(preview.arguments.get("host", "127.0.0.1")), preview.port)
+    identity = identify(profile.name, point)
+    made = keys.ensure_keys(keys.keys_dir())
+    rendered = config.render(profile, pair, point, made, port)
+    folder = config.run_dir()
+    identity_file = folder / _IDENTITY_NAME
+    config.write_private(identity_file, identity.as_json())
+    config_file = config.write_config(rendered.arguments, folder)
+    return Plan(
+        profile=profile,
+        command=[sys.executable, "-m", "sglang.launch_server", "--config", str(config_file)],
+        environment={**rendered.environment, IDENTITY_VARIABLE: str(identity_file)},
+        port=rendered.port,
+        user_key=made.user,
+        identity=identity,
+    )
+
+
+def choose_profile(name: str | None) -> Profile:
+    """The profile called `name`, or the one made for this host; refused if it is not for it."""
+    if name is None:
+        return detect(gpus())
+    profile = load_profile(name)
+    if profile.hardware.count and not accepts(profile, found := gpus()):
+        raise InputError(
+            f"profile {name}: hardware: got {describe(found)}, wanted {describe_hardware(profile)}"
+        )
+    return profile
+
+
+def refuse_bad_pair(pair: Pair) -> None:
+    """InputError with every problem of the pair on one line."""
+    if problems := pair_problems(pair):
+        raise InputError(f"pair {pair.name}: " + "; ".join(problems))
+
+
+def refuse_little_memory(profile: Profile) -> None:
+    """InputError where the engine would be killed for memory, perhaps without a word."""
+    got = processes.memory_limit() // 2**20
+    wanted = profile.hardware.memory_mib
+    if got < wanted:
+        raise InputError(
+            f"profile {profile.name}: memory: got {got} MiB (limit of this container or host), "
+            f"wanted {wanted}; raise the limit (docker compose: DFLASH_KIT_MEMORY)"
+        )
+
+
+def refuse_taken_port(host: str, port: int) -> None:
+    """InputError where the engine could not listen on `host`:`port`."""
+    with socket.socket() as listener:
+        # As the engine does it: a port whose last connections are only fading is free.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(
+                f"port {port} on {host}: {reason}; end what listens there or choose another "
+                "with --port"
+            ) from None

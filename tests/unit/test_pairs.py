@@ -1,0 +1,122 @@
+"""Does a draft fit its target? On real folders with real config.json files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dflash_kit.profiles.models import Pair
+from dflash_kit.profiles.pair_check import pair_problems
+
+TARGET = {"hidden_size": 64, "vocab_size": 100, "num_hidden_layers": 4, "dtype": "bfloat16"}
+DRAFT = {
+    "block_size": 8,
+    "hidden_size": 64,
+    "vocab_size": 100,
+    "num_target_layers": 4,
+    "torch_dtype": "bfloat16",
+    "dflash_config": {"mask_token_id": 3, "target_layer_ids": [0, 1, 2]},
+}
+
+
+def make_pair(folder: Path, target: dict[str, Any], draft: dict[str, Any], **match: Any) -> Pair:
+    for name, config in (("target", target), ("draft", draft)):
+        (folder / name).mkdir()
+        (folder / name / "config.json").write_text(json.dumps(config))
+        (folder / name / "model.safetensors").touch()
+    wanted = {
+        "block_size": 8,
+        "mask_token_id": 3,
+        "hidden_size": 64,
+        "target_layer_ids": [0, 1, 2],
+        "dtype": "bfloat16",
+        "vocab_size": 100,
+    }
+    return Pair.model_validate(
+        {
+            "name": "p",
+            "summary": "s",
+            "target": {"path": str(folder / "target")},
+            "draft": {"path": str(folder / "draft")},
+            "match": wanted | match,
+            "acceptance": {"floor": 4.0},
+            "known_answers": "none.json",
+        }
+    )
+
+
+def test_a_pair_that_fits_has_no_problem(tmp_path: Path) -> None:
+    assert pair_problems(make_pair(tmp_path, TARGET, DRAFT)) == []
+
+
+def test_a_nested_language_model_is_found(tmp_path: Path) -> None:
+    assert pair_problems(make_pair(tmp_path, {"text_config": TARGET}, DRAFT)) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "problem"),
+    [
+        ({}, {"block_size": 16}, "draft block_size: got 16, wanted 8"),
+        ({"hidden_size": 65}, {}, "target hidden_size: got 65, wanted 64"),
+        ({}, {"hidden_size": 65}, "draft hidden_size: got 65, wanted 64"),
+        ({"vocab_size": 101}, {}, "target vocab_size: got 101, wanted 100"),
+        ({}, {"vocab_size": None}, "draft vocab_size: got None, wanted 100"),
+        ({}, {"torch_dtype": "float32"}, "draft dtype: got float32, wanted bfloat16"),
+        ({"dtype": "float16"}, {}, "target dtype: got float16, wanted bfloat16"),
+        ({}, {"num_target_layers": 5}, "draft num_target_layers: got 5, wanted 4"),
+        (
+            {},
+            {"dflash_config": {"mask_token_id": 4, "target_layer_ids": [0, 1, 2]}},
+            "draft dflash_config.mask_token_id: got 4, wanted 3",
+        ),
+        (
+            {},
+            {"dflash_config": {"mask_token_id": 3, "target_layer_ids": [0, 1]}},
+            "draft dflash_config.target_layer_ids: got [0, 1], wanted [0, 1, 2]",
+        ),
+    ],
+)
+def test_each_disagreement_is_one_line(
+    tmp_path: Path, target: dict[str, Any], draft: dict[str, Any], problem: str
+) -> None:
+    assert pair_problems(make_pair(tmp_path, TARGET | target, DRAFT | draft)) == [problem]
+
+
+def test_numbers_that_agree_and_still_cannot_work(tmp_path: Path) -> None:
+    draft = DRAFT | {"dflash_config": {"mask_token_id": 100, "target_layer_ids": [0, 4]}}
+    problems = pair_problems(
+        make_pair(tmp_path, TARGET, draft, mask_token_id=100, target_layer_ids=[0, 4])
+    )
+    assert len(problems) == 2
+    assert "wanted below the target's vocabulary of 100" in problems[0]
+    assert "wanted within the target's 4 layers" in problems[1]
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    draft = DRAFT | {"block_size": 16, "hidden_size": 65}
+    assert len(pair_problems(make_pair(tmp_path, TARGET, draft))) == 2
+
+
+def test_missing_parts_of_both_models_are_named(tmp_path: Path) -> None:
+    pair = make_pair(tmp_path, TARGET, DRAFT)
+    (tmp_path / "target" / "model.safetensors").unlink()
+    (tmp_path / "draft" / "config.json").unlink()
+    target, draft = pair_problems(pair)
+    assert f"target: {tmp_path}/target has no *.safetensors" in target
+    assert f"draft: {tmp_path}/draft/config.json cannot be read" in draft
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_a_config_that_is_no_json_object(tmp_path: Path, text: str) -> None:
+    pair = make_pair(tmp_path, TARGET, DRAFT)
+    (tmp_path / "draft" / "config.json").write_text(text)
+    (problem,) = pair_problems(pair)
+    assert "draft/config.json" in problem
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    pair = make_pair(tmp_path, TARGET, DRAFT)
+    gone = pair.model_copy(update={"target": pair.target.model_copy(update={"path": "/gone"})})
+    (problem,) = pair_problems(gone)
+    assert problem == "target: /gone is missing: wanted a folder with the target model"

@@ -1,0 +1,197 @@
+"""Profile files, the choice of one, and what is rendered from it."""
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dflash_kit import paths
+from dflash_kit.engine import config
+from dflash_kit.engine.keys import Keys
+from dflash_kit.errors import InputError
+from dflash_kit.profiles import detect as detection
+from dflash_kit.profiles.cli import app
+from dflash_kit.profiles.load import load_pair, load_profile, profile_names
+
+KEYS = Keys(user="user-secret", admin="admin-secret")
+
+
+@pytest.fixture
+def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with cpu-tiny and `two-gpus`, made for 2 x Testcard 9."""
+    content = yaml.safe_load((paths.PROFILES / "cpu-tiny.yaml").read_text())
+    (tmp_path / "cpu-tiny.yaml").write_text(yaml.safe_dump(content))
+    content |= {
+        "name": "two-gpus",
+        "hardware": {"memory_mib": 1, "accelerator": "Testcard 9", "count": 2},
+    }
+    (tmp_path / "two-gpus.yaml").write_text(yaml.safe_dump(content))
+    monkeypatch.setattr(paths, "PROFILES", tmp_path)
+    return tmp_path
+
+
+def change(file: Path, **fields: Any) -> None:
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | fields))
+
+
+def test_every_profile_of_the_repository_loads_with_its_pair() -> None:
+    assert "cpu-tiny" in profile_names()
+    for name in profile_names():
+        load_pair(load_profile(name).pair)
+
+
+def test_unknown_names_tell_the_known_ones(profiles: Path) -> None:
+    with pytest.raises(InputError, match="unknown profile 'x': wanted one of: cpu-tiny, two-gpus"):
+        load_profile("x")
+    with pytest.raises(InputError, match="unknown pair 'x': wanted one of: .*tiny"):
+        load_pair("x")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"colour": "red"}, "colour: got 'red': extra inputs are not permitted"),
+        ({"limits": {}}, "limits.start_seconds: field required"),
+        ({"points": {"fast": {"dflash": True}}}, "points.fast"),
+        ({"name": "other"}, "name: got 'other', wanted 'cpu-tiny'"),
+        ({"summary": 3}, "summary: got 3: "),
+        (
+            {"hardware": {"memory_mib": 1, "accelerator": "none", "count": 1}},
+            "count 1 does not go with",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line_with_file_and_field(
+    profiles: Path, fields: dict[str, Any], said: str
+) -> None:
+    file = profiles / "cpu-tiny.yaml"
+    change(file, **fields)
+    with pytest.raises(InputError) as caught:
+        load_profile("cpu-tiny")
+    message = str(caught.value)
+    assert message.startswith(f"{file}: ") and said in message and "\n" not in message
+
+
+@pytest.mark.parametrize("text", ["a: [", "just text", "\x00"])
+def test_a_file_that_is_no_profile_at_all(profiles: Path, text: str) -> None:
+    file = profiles / "cpu-tiny.yaml"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_profile("cpu-tiny")
+    assert str(caught.value).startswith(f"{file}: ") and "\n" not in str(caught.value)
+
+
+def test_detection(profiles: Path) -> None:
+    assert detection.detect([]).name == "cpu-tiny"
+    assert detection.detect(["Testcard 9"] * 2).name == "two-gpus"
+    for found, described in [(["Testcard 9"], "1 x Testcard 9"), (["Other"] * 2, "2 x Other")]:
+        with pytest.raises(InputError) as caught:
+            detection.detect(found)
+        message = str(caught.value)
+        assert f"found {described}" in message
+        assert "cpu-tiny (no GPU), two-gpus (2 x Testcard 9)" in message
+
+
+def test_acceptance(profiles: Path) -> None:
+    gpu = load_profile("two-gpus")
+    assert detection.accepts(gpu, ["Testcard 9"] * 2)
+    assert not detection.accepts(gpu, ["Testcard 9", "Other"])
+    assert not detection.accepts(gpu, [])
+    assert detection.accepts(load_profile("cpu-tiny"), ["Other"])
+
+
+def fake_nvidia_smi(folder: Path, body: str) -> None:
+    (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{body}\n")
+    (folder / "nvidia-smi").chmod(0o755)
+
+
+def test_gpus_are_what_nvidia_smi_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert detection.gpus() == []
+    fake_nvidia_smi(tmp_path, "echo 'Testcard 9'; echo 'Testcard 9'")
+    assert detection.gpus() == ["Testcard 9", "Testcard 9"]
+
+
+def test_dflash_is_on_at_latency_alone() -> None:
+    profile, pair = load_profile("cpu-tiny"), load_pair("tiny")
+    latency = config.render(profile, pair, "latency", KEYS)
+    throughput = config.render(profile, pair, "throughput", KEYS)
+    added = latency.arguments.keys() - throughput.arguments.keys()
+    assert added == {
+        "speculative-algorithm",
+        "speculative-draft-model-path",
+        "speculative-num-draft-tokens",
+    }
+    assert latency.arguments["speculative-num-draft-tokens"] == pair.match.block_size
+    assert latency.arguments["speculative-draft-model-path"] == str(pair.draft.folder)
+    assert throughput.arguments["model-path"] == str(pair.target.folder)
+
+
+def test_keys_are_arguments_and_never_environment() -> None:
+    rendered = config.render(load_profile("cpu-tiny"), load_pair("tiny"), "latency", KEYS, 31000)
+    assert rendered.arguments["api-key"] == KEYS.user
+    assert rendered.arguments["admin-api-key"] == KEYS.admin
+    assert rendered.port == 31000
+    assert "secret" not in str(rendered.environment)
+
+
+def test_unknown_point_tells_the_known_ones() -> None:
+    with pytest.raises(InputError, match=r"unknown point 'x': .* has: latency, throughput"):
+        config.render(load_profile("cpu-tiny"), load_pair("tiny"), "x", KEYS)
+
+
+def test_the_configuration_file_is_private_and_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DFLASH_KIT_RUN", str(tmp_path / "run"))
+    folder = config.run_dir()
+    file = config.write_config({"port": 1}, folder)
+    file.chmod(0o644)
+    assert config.write_config({"port": 2, "api-key": "12e5"}, folder) == file
+    assert file.suffix == ".yaml"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert yaml.safe_load(file.read_text()) == {"port": 2, "api-key": "12e5"}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert [entry.name for entry in folder.iterdir()] == [file.name]
+
+
+def test_a_run_folder_that_others_could_have_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    for name in ("link", "open"):
+        monkeypatch.setenv("DFLASH_KIT_RUN", str(tmp_path / name))
+        with pytest.raises(InputError, match=f"run folder: .*{name}"):
+            config.run_dir()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["list", "--json"], "cpu-tiny"),
+        (["show", "cpu-tiny", "--json"], "torch_native"),
+        (["render", "cpu-tiny", "--json"], "<redacted>"),
+        (["detect", "--json"], "cpu-tiny"),
+    ],
+)
+def test_every_command_prints_json(
+    arguments: list[str], wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dflash_kit.profiles.cli.gpus", lambda: [])
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert wanted in json.dumps(json.loads(result.stdout))
+
+
+def test_render_prints_no_key() -> None:
+    result = CliRunner().invoke(app, ["render", "cpu-tiny", "--point", "throughput"])
+    assert result.exit_code == 0, result.output
+    assert "--api-key <redacted>" in result.stdout
+    assert "DFLASH" not in result.stdout
