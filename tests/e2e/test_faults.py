@@ -1,0 +1,67 @@
+"""What happens when a part of the engine dies, hangs, or is stopped."""
+
+import threading
+import time
+
+import pytest
+import requests
+
+from tests.e2e.node import Node, running
+
+
+@pytest.mark.parametrize(
+    "process", ["sglang::scheduler", "sglang::detokenizer", "sglang.launch_server"]
+)
+def test_a_killed_process_is_served_again(victim: Node, process: str) -> None:
+    before = victim.started_at
+    victim.signal(process, "SIGKILL")
+    victim.await_restart(before)
+    assert "dflash-kit: engine" in victim.logs()
+
+
+def test_a_hung_scheduler_is_ended_with_the_reason(victim: Node) -> None:
+    before = victim.started_at
+    victim.signal("sglang::scheduler", "SIGSTOP")
+    victim.await_restart(before)
+    assert "cannot generate" in victim.logs()
+
+
+def test_a_clean_stop_lets_the_running_request_end(victim: Node) -> None:
+    results: list[requests.Response] = []
+    headers = victim.headers()
+
+    def long_request() -> None:
+        body = {
+            "text": "x",
+            "sampling_params": {"max_new_tokens": 900, "temperature": 0, "ignore_eos": True},
+        }
+        results.append(
+            requests.post(f"{victim.url}/generate", json=body, headers=headers, timeout=120)
+        )
+
+    thread = threading.Thread(target=long_request)
+    thread.start()
+    time.sleep(1.0)
+    victim.compose("stop", "engine")
+    thread.join()
+    assert results[0].status_code == 200
+    assert results[0].json()["meta_info"]["completion_tokens"] == 900
+    assert victim.container.attrs["State"]["ExitCode"] == 0
+
+
+def test_an_idle_stop_is_clean() -> None:
+    with running("dflash-kit-e2e-stop", 30012) as node:
+        node.compose("stop", "engine")
+        assert node.container.attrs["State"]["ExitCode"] == 0
+
+
+def test_too_little_memory_is_said() -> None:
+    node = Node("dflash-kit-e2e-memory", 30013, DFLASH_KIT_MEMORY="600m")
+    try:
+        done = node.compose(
+            "up", "--detach", "--wait", "--wait-timeout", "60", "engine", check=False
+        )
+        assert done.returncode != 0
+        assert "memory" in node.logs()
+    finally:
+        node.down()

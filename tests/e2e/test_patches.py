@@ -1,0 +1,38 @@
+"""Each patch's own test, with the image's Python: on the wheel, on the series, and without it."""
+
+from pathlib import Path
+
+import docker
+import pytest
+
+from dflash_kit.paths import IMAGES, RELEASES_FILE, ROOT
+from dflash_kit.releases import catalogue, wheels
+from tests.e2e.node import image, lock
+from tests.patches import check
+
+
+def test_each_patch_is_needed_and_enough(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = lock()["release"]
+    release = catalogue.load(RELEASES_FILE).releases[name]
+    wheel = wheels.upstream_wheel(release, ROOT / "build" / "wheels")
+    check.prepare(IMAGES / name, wheel, tmp_path)
+    container = docker.from_env().containers.run(
+        image(),
+        ["/opt/dflash-kit/tests/check.py", "run", "--trees", "/trees"],
+        entrypoint=["python3"],
+        volumes={
+            str(ROOT / "tests" / "patches"): {"bind": "/opt/dflash-kit/tests", "mode": "ro"},
+            str(tmp_path): {"bind": "/trees", "mode": "ro"},
+        },
+        detach=True,
+    )
+    try:
+        status = container.wait()["StatusCode"]
+        table = container.logs().decode()
+    finally:
+        container.remove(force=True)
+    with capsys.disabled():
+        print(f"\n{table}")
+    assert status == 0
