@@ -1,0 +1,103 @@
+"""Fixtures of the smoke suite; the suite runs inside `dflash-kit smoke`, against a live engine."""
+
+from functools import cache
+
+import pytest
+
+from dflash_kit.errors import Undetermined
+from dflash_kit.profiles.load import load_pair, load_profile
+from dflash_kit.smoke import exact
+from dflash_kit.smoke.plugin import SUITE, code_of
+from dflash_kit.smoke.suite import Check
+from dflash_kit.smoke.wanted import load_known_answers
+
+# What of /server_info a receipt keeps: enough to tell two hosts apart, and nothing secret.
+FACTS = (
+    "version",
+    "device",
+    "model_path",
+    "served_model_name",
+    "speculative_algorithm",
+    "speculative_draft_model_path",
+    "speculative_num_draft_tokens",
+    "attention_backend",
+    "tp_size",
+    "ep_size",
+    "context_length",
+    "max_running_requests",
+    "max_total_num_tokens",
+)
+
+
+def pytest_configure(config):
+    if SUITE not in config.stash:
+        pytest.exit("these tests need an engine: run `dflash-kit smoke`", returncode=2)
+
+
+@pytest.fixture(scope="session")
+def suite(request):
+    return request.config.stash[SUITE]
+
+
+@pytest.fixture
+def check(suite, request):
+    return Check(suite, code_of(request.node))
+
+
+@pytest.fixture(scope="session")
+def engine(suite):
+    return suite.engine
+
+
+@pytest.fixture(scope="session")
+def wanted(suite):
+    return suite.wanted
+
+
+@pytest.fixture(scope="session")
+def info(suite, engine):
+    """/server_info at the start of the run; what it says of itself goes into the receipt."""
+    info = engine.server_info()
+    identity = info.get("dflash_kit")
+    suite.identity = identity if isinstance(identity, dict) else {}
+    suite.facts = {name: info[name] for name in FACTS if info.get(name) is not None}
+    suite.profile = suite.profile or suite.identity.get("profile")
+    suite.point = suite.point or suite.identity.get("point")
+    return info
+
+
+@pytest.fixture(scope="session")
+def identity(suite, info):
+    return suite.identity
+
+
+@pytest.fixture(scope="session")
+def profile(suite, info):
+    """The profile that was asked for, else the one that the engine reports."""
+    if not suite.profile:
+        raise Undetermined("the engine reports no profile; give --profile")
+    return load_profile(suite.profile)
+
+
+@pytest.fixture(scope="session")
+def dflash_wanted(suite, profile):
+    """Whether the point that runs has DFlash on."""
+    if suite.point not in profile.points:
+        raise Undetermined(f"the engine reports the point {suite.point!r}; give --point")
+    return profile.points[suite.point].dflash
+
+
+@pytest.fixture(scope="session")
+def pair(profile):
+    return load_pair(profile.pair)
+
+
+@pytest.fixture(scope="session")
+def known(pair):
+    return load_known_answers(pair)
+
+
+@pytest.fixture(scope="session")
+def exact_run(engine, known):
+    """Function: concurrency -> the run of all exact prompts, generated once."""
+    return cache(lambda concurrency: exact.run(engine, known.exact, concurrency))

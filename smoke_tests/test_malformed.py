@@ -1,0 +1,82 @@
+"""Malformed requests are refused, each with 4xx, and the engine outlives them."""
+
+import pytest
+import requests
+
+from dflash_kit.smoke.suite import describe
+
+CHAT, COMPLETIONS, GENERATE = "/v1/chat/completions", "/v1/completions", "/generate"
+HELLO = [{"role": "user", "content": "Hello"}]
+MODEL = {"model": "default"}
+UNKNOWN_MODEL = "chat: unknown model"
+
+
+def cases(context_tokens):
+    """name -> (path, body); bytes are sent as they are."""
+    # No tokenizer makes one token of two numbers.
+    too_long = " ".join(str(number) for number in range(context_tokens + 1))
+    return {
+        "chat: broken JSON": (CHAT, b'{"messages": ['),
+        "chat: no body": (CHAT, b""),
+        "chat: no messages": (CHAT, MODEL),
+        "chat: messages is text": (CHAT, MODEL | {"messages": "Hello"}),
+        "chat: unknown role": (CHAT, MODEL | {"messages": [{"role": 7, "content": "Hello"}]}),
+        "chat: temperature is text": (CHAT, MODEL | {"messages": HELLO, "temperature": "hot"}),
+        "chat: negative max_tokens": (CHAT, MODEL | {"messages": HELLO, "max_tokens": -1}),
+        "chat: too long": (CHAT, MODEL | {"messages": [{"role": "user", "content": too_long}]}),
+        "completions: no prompt": (COMPLETIONS, MODEL),
+        "generate: broken JSON": (GENERATE, b"{"),
+        "generate: no text": (GENERATE, {"sampling_params": {}}),
+        "generate: text is a number": (GENERATE, {"text": 7}),
+        "generate: negative tokens": (
+            GENERATE,
+            {"text": "Hello", "sampling_params": {"max_new_tokens": -1}},
+        ),
+        "generate: too long": (GENERATE, {"text": too_long}),
+    }
+
+
+def status_of(engine, path, body):
+    sent = {"raw": body} if isinstance(body, bytes) else {"body": body}
+    try:
+        return engine.request("POST", path, key=engine.keys.user, **sent).status_code
+    except requests.RequestException as error:
+        return describe(error, engine)
+
+
+@pytest.mark.check("malformed")
+def test_malformed(check, engine):
+    context_tokens = engine.get("/v1/models").json()["data"][0]["max_model_len"]
+    asked = cases(context_tokens)
+    # Whether a model's name matters is the engine's policy; that it is no error of its own is ours.
+    asked[UNKNOWN_MODEL] = (CHAT, {"model": "no-such-model", "messages": HELLO, "max_tokens": 1})
+    wrong = []
+    for name, case in asked.items():
+        status = status_of(engine, *case)
+        if not isinstance(status, int):
+            wrong.append(f"{name}: {status}; nothing more was sent")
+            break
+        if not (400 <= status < 500 or (name == UNKNOWN_MODEL and status == 200)):
+            wrong.append(f"{name}: {status}")
+    check(
+        ok=not wrong,
+        measured="; ".join(wrong) or f"{len(asked)} of {len(asked)} right",
+        wanted="4xx (200 for an unknown model)",
+        next_step="see the engine's log",
+    )
+
+
+@pytest.mark.check("alive-after-malformed")
+def test_alive_after_malformed(check, engine, known, exact_run):
+    asked, before = known.exact[0], exact_run(1).results[0].got
+    try:
+        got = engine.generate(asked.prompt_text, len(asked.output_ids))["output_ids"]
+        measured = "the same answer" if got == before else "another answer"
+    except requests.RequestException as error:
+        measured = describe(error, engine)
+    check(
+        ok=measured == "the same answer",
+        measured=measured,
+        wanted="the same answer",
+        next_step="a malformed request ended or corrupted the engine: see its log",
+    )

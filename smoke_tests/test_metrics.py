@@ -1,0 +1,55 @@
+"""Metrics: the ones that dashboards need are there, and count what was generated."""
+
+import time
+
+import pytest
+
+from dflash_kit.smoke.client import total
+
+GENERATED = "sglang:generation_tokens_total"
+NEEDED = (
+    "sglang:num_running_reqs",
+    "sglang:num_queue_reqs",
+    "sglang:token_usage",
+    "sglang:gen_throughput",
+    "sglang:prompt_tokens_total",
+    GENERATED,
+    "sglang:num_requests_total",
+    "sglang:time_to_first_token_seconds_count",
+    "sglang:e2e_request_latency_seconds_count",
+    "sglang:spec_accept_length",
+    "sglang:cuda_graph_passes_total",
+)
+# The counter moves after the answer has left; a busy machine needs a moment.
+COUNT_SECONDS = 5.0
+
+
+@pytest.mark.check("metrics")
+def test_metrics(check, engine):
+    names = {key.split("{", 1)[0] for key in engine.metrics()}
+    lacking = [name for name in NEEDED if name not in names]
+    check(
+        ok=not lacking,
+        measured=f"lacks {lacking}" if lacking else f"{len(NEEDED)} of {len(NEEDED)} there",
+        wanted=f"{len(NEEDED)} of {len(NEEDED)}",
+        next_step="start the engine with enable-metrics, as the profiles do",
+    )
+
+
+@pytest.mark.check("metrics-count")
+def test_metrics_count(check, engine, known):
+    asked = known.exact[0]
+    before = total(engine.metrics(), GENERATED)
+    generated = len(engine.generate(asked.prompt_text, len(asked.output_ids))["output_ids"])
+    deadline = time.monotonic() + COUNT_SECONDS
+    while (grown := total(engine.metrics(), GENERATED) - before) < generated:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    # Other users' tokens count too, so that more than ours is right.
+    check(
+        ok=grown >= generated,
+        measured=f"{grown:.0f} tokens more",
+        wanted=f">= {generated}",
+        next_step=f"{GENERATED} in /metrics stands still: see the engine's log",
+    )

@@ -1,0 +1,82 @@
+"""`dflash-kit smoke`: prove that the engine in service is the one that was built, and works."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dflash_kit import paths
+from dflash_kit.errors import InputError
+from dflash_kit.profiles.load import load_profile
+from dflash_kit.releases import catalogue, lockfile, series
+from dflash_kit.smoke import output, receipt, runner
+from dflash_kit.smoke.client import Engine, expect_reachable
+from dflash_kit.smoke.credentials import find_keys
+from dflash_kit.smoke.receipt import Verdict
+from dflash_kit.smoke.wanted import Wanted
+
+EXIT_CODES = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}
+
+
+def smoke(
+    url: Annotated[str, typer.Option(help="The engine; default: port $DFLASH_KIT_PORT here.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the receipt alone.")] = False,
+    receipt_file: Annotated[Path | None, typer.Option("--receipt", help="Receipt's file.")] = None,
+    key_file: Annotated[Path | None, typer.Option(help="File with the user key.")] = None,
+    admin_key_file: Annotated[Path | None, typer.Option(help="File with the admin key.")] = None,
+    release: Annotated[str, typer.Option(help="Release to hold the engine to.")] = "",
+    profile: Annotated[str, typer.Option(help="Profile that must run; default: any.")] = "",
+    point: Annotated[str, typer.Option(help="Point that must run; default: any.")] = "",
+) -> None:
+    """Check the engine in service; exit 0 all pass, 1 a check failed, 3 one could not be judged."""
+    url = url.rstrip("/") or f"http://127.0.0.1:{os.environ.get('DFLASH_KIT_PORT', '30000')}"
+    wanted = Wanted(load_lock(release or default_release()), profile or None, point or None)
+    expect_usable(url, wanted)
+    expect_reachable(url)
+    keys, source = find_keys(key_file, admin_key_file)
+    with output.live_line(url) as progress:
+        result = runner.run(Engine(url, keys, source), wanted, progress)
+    text = receipt.to_json(result, [keys.user, keys.admin])
+    if as_json:
+        typer.echo(text, nl=False)
+    else:
+        # The table shows nothing that the receipt does not: no key, whatever an engine answered.
+        output.show(receipt.Receipt.model_validate_json(text))
+    if path := receipt_file or receipt.default_path(result):
+        receipt.write(path, text)
+        typer.echo(f"receipt: {path}", err=True)
+    raise typer.Exit(EXIT_CODES[result.verdict])
+
+
+def load_lock(release: str) -> lockfile.Lock:
+    """The lock of a release; InputError where there is none."""
+    try:
+        return lockfile.read(paths.IMAGES / release)
+    except series.ReleaseError as error:
+        raise InputError(f"--release: {error}") from None
+
+
+def default_release() -> str:
+    """The release of this image; outside an image, the default of releases.yaml."""
+    if paths.PATCHES_FILE.exists():
+        return str(json.loads(paths.PATCHES_FILE.read_text())["release"])
+    return catalogue.load(paths.RELEASES_FILE).default
+
+
+def expect_usable(url: str, wanted: Wanted) -> None:
+    """Refuse, before anything is asked, what cannot be right.
+
+    Raises:
+        InputError: the URL's scheme, the profile or its point.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise InputError(f"--url: got {url!r}, wanted http://HOST:PORT")
+    if wanted.profile:
+        points = load_profile(wanted.profile).points
+        if wanted.point and wanted.point not in points:
+            known = ", ".join(points)
+            raise InputError(f"--point: got {wanted.point!r}, wanted one of: {known}")

@@ -1,0 +1,65 @@
+"""Where a smoke test finds the two keys of the engine that it asks."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from dflash_kit import paths
+from dflash_kit.engine.keys import ADMIN, USER, Keys, keys_dir, read_key
+from dflash_kit.errors import InputError, Undetermined
+
+# Services of docker-compose.yml that run an engine.
+SERVICES = ("engine", "engine-gpu")
+COMPOSE_SECONDS = 30
+
+
+def find_keys(user_file: Path | None, admin_file: Path | None) -> tuple[Keys, str]:
+    """Both keys and where they came from: files, the key folder, or the compose container.
+
+    Raises:
+        InputError: a named file cannot be used.
+        Undetermined: no key was found anywhere.
+    """
+    if user_file and admin_file:
+        keys = Keys(user=_read(user_file), admin=_read(admin_file))
+        return keys, f"{user_file} and {admin_file}"
+    if user_file or admin_file:
+        raise InputError("keys: got one of --key-file and --admin-key-file, wanted both or none")
+    folder = keys_dir()
+    if (folder / USER).exists() or paths.PATCHES_FILE.exists():
+        return Keys(user=read_key(folder, USER), admin=read_key(folder, ADMIN)), str(folder)
+    for service in SERVICES:
+        if shown := _from_compose(service):
+            return shown, f"compose service {service}"
+    raise Undetermined(
+        f"no keys in {folder} and none from a running compose service; "
+        "give --key-file and --admin-key-file"
+    )
+
+
+def _read(file: Path) -> str:
+    try:
+        key = file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"keys: {file} cannot be read: {error}") from None
+    if not key:
+        raise InputError(f"keys: {file} is empty; wanted a key")
+    return key
+
+
+def _from_compose(service: str) -> Keys | None:
+    shown = [_compose_key(service, role) for role in (USER, ADMIN)]
+    return Keys(user=shown[0], admin=shown[1]) if all(shown) else None
+
+
+def _compose_key(service: str, role: str) -> str:
+    """One key as the running container shows it; empty where there is no such container."""
+    command = ["docker", "compose", "exec", "-T", service, "dflash-kit", "keys", "show", role]
+    try:
+        done = subprocess.run(
+            command, cwd=paths.ROOT, capture_output=True, text=True, timeout=COMPOSE_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

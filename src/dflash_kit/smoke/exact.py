@@ -1,0 +1,69 @@
+"""Greedy generation of the pair's exact prompts: token ids, acceptance, passes, speed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from dflash_kit.smoke.client import Engine
+from dflash_kit.smoke.wanted import Exact
+
+
+@dataclass(frozen=True)
+class Generated:
+    """One answer: its token ids and in how many verify passes it was made (0: no draft)."""
+
+    wanted: list[int]
+    got: list[int]
+    verify_passes: int
+
+    @property
+    def difference(self) -> int | None:
+        """The first position at which the ids differ from the reference; None if equal."""
+        if self.got == self.wanted:
+            return None
+        pairs = zip(self.got, self.wanted, strict=False)
+        short = min(len(self.got), len(self.wanted))
+        return next((at for at, (got, wanted) in enumerate(pairs) if got != wanted), short)
+
+
+@dataclass(frozen=True)
+class ExactRun:
+    """All exact prompts at one concurrency; `seconds` is the wall time of the whole."""
+
+    results: list[Generated]
+    seconds: float
+
+    @property
+    def tokens(self) -> int:
+        return sum(len(result.got) for result in self.results)
+
+    @property
+    def verify_passes(self) -> int:
+        return sum(result.verify_passes for result in self.results)
+
+    @property
+    def accept_length(self) -> float:
+        """Tokens per verify pass over all prompts together, so that each token weighs the same."""
+        return self.tokens / self.verify_passes
+
+    def least_passes(self, block_size: int) -> int:
+        """Verify passes if no draft token were ever rejected; a prefill gives each first token."""
+        return sum(-(-(len(result.got) - 1) // block_size) for result in self.results)
+
+
+def run(engine: Engine, prompts: Iterable[Exact], concurrency: int) -> ExactRun:
+    """Generate every prompt's reference length, `concurrency` requests at a time."""
+
+    def one(prompt: Exact) -> Generated:
+        answer: dict[str, Any] = engine.generate(prompt.prompt_text, len(prompt.output_ids))
+        passes = answer["meta_info"].get("spec_verify_ct", 0)
+        return Generated(prompt.output_ids, answer["output_ids"], passes)
+
+    started = time.monotonic()
+    with ThreadPoolExecutor(concurrency) as pool:
+        results = list(pool.map(one, prompts))
+    return ExactRun(results, time.monotonic() - started)

@@ -1,0 +1,118 @@
+"""The receipt of a smoke run: the JSON record of what was checked, measured and judged."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pydantic import BaseModel, Field
+
+from dflash_kit import paths
+from dflash_kit.errors import InputError
+
+REDACTED = "<key>"
+
+
+class Verdict(StrEnum):
+    """The answer of one check. SKIP: the check has no meaning for this deployment."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    WARN = "WARN"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    SKIP = "SKIP"
+
+
+class Record(BaseModel):
+    """One check: its stable code, what was measured, what was wanted, what to do next."""
+
+    code: str
+    verdict: Verdict
+    measured: str
+    wanted: str
+    next_step: str = ""
+    seconds: float = 0.0
+
+
+class Host(BaseModel):
+    """Where the smoke test itself ran."""
+
+    name: str = Field(default_factory=platform.node)
+    system: str = Field(default_factory=platform.platform)
+    cpus: int = Field(default_factory=lambda: os.cpu_count() or 0)
+    inside_image: bool = Field(default_factory=paths.PATCHES_FILE.exists)
+
+
+class Receipt(BaseModel):
+    """One smoke run against one deployment.
+
+    `identity` is what the engine reported of itself, `release` what it was held to. Figures are
+    measured without a gate: tokens per second (`tok_s_c1`, `tok_s_c4`), `accept_length` in tokens
+    per verify pass, `accept_rate` in 0..1.
+    """
+
+    schema_version: int = 1
+    id: str = Field(default_factory=lambda: uuid4().hex)
+    time: datetime = Field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
+    url: str
+    release: str
+    profile: str | None
+    point: str | None
+    identity: dict[str, Any]
+    engine: dict[str, Any]
+    host: Host = Field(default_factory=Host)
+    seconds: float
+    figures: dict[str, float]
+    checks: list[Record]
+    verdict: Verdict
+
+    @property
+    def deployment(self) -> tuple[str, str, str]:
+        """Release, profile and point; unknown where an engine did not get to report them."""
+        return self.release, self.profile or "unknown", self.point or "unknown"
+
+
+def overall(records: Iterable[Record]) -> Verdict:
+    """FAIL if any check failed, else INCONCLUSIVE if any could not be judged, else PASS."""
+    verdicts = {record.verdict for record in records}
+    for worst in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+        if worst in verdicts:
+            return worst
+    return Verdict.PASS
+
+
+def to_json(receipt: Receipt, secrets: Iterable[str]) -> str:
+    """The receipt as JSON text in which no secret appears, whatever an engine answered."""
+    text = receipt.model_dump_json(indent=2)
+    for secret in secrets:
+        text = text.replace(secret, REDACTED)
+    return text + "\n"
+
+
+def default_path(receipt: Receipt) -> Path | None:
+    """build/receipts/<release>-<profile>-<point>-<utc>.json; None inside an image (read-only)."""
+    if receipt.host.inside_image:
+        return None
+    name = "-".join([*receipt.deployment, f"{receipt.time:%Y%m%dT%H%M%SZ}.json"])
+    return paths.ROOT / "build" / "receipts" / name
+
+
+def write(path: Path, text: str) -> None:
+    """Write a receipt, its folder included.
+
+    Raises:
+        InputError: the path cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        raise InputError(
+            f"receipt {path}: cannot be written ({error.strerror}); give --receipt another path"
+        ) from error

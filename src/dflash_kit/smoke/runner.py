@@ -1,0 +1,86 @@
+"""Runs the smoke suite in this process and makes its receipt."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from dflash_kit import paths
+from dflash_kit.errors import Undetermined
+from dflash_kit.smoke.checks import CHECKS
+from dflash_kit.smoke.client import Engine
+from dflash_kit.smoke.plugin import Progress, SmokePlugin
+from dflash_kit.smoke.receipt import Receipt, Verdict, overall
+from dflash_kit.smoke.suite import Suite
+from dflash_kit.smoke.wanted import Wanted
+
+# The suite's own output is the records; nothing is written beside the tests (read-only root).
+OPTIONS = [
+    "-p", "no:terminal",
+    "-p", "no:cacheprovider",
+    "-p", "no:faulthandler",
+    "-s",
+    "--assert=plain",
+    "--import-mode=importlib",
+    "--continue-on-collection-errors",
+    "--strict-markers",
+]  # fmt: skip
+
+
+def run(engine: Engine, wanted: Wanted, progress: Progress) -> Receipt:
+    """Run every check against `engine`.
+
+    Raises:
+        Undetermined: pytest itself could not run the suite, or was interrupted.
+    """
+    suite = Suite(engine, wanted, profile=wanted.profile, point=wanted.point)
+    plugin = SmokePlugin(suite, progress)
+    with _no_foreign_plugins():
+        code = pytest.main([*OPTIONS, str(paths.SMOKE_TESTS)], plugins=[plugin])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        reason = "; ".join(plugin.broken) or f"pytest ended with {code!r}"
+        raise Undetermined(f"the smoke suite in {paths.SMOKE_TESTS} did not run: {reason}")
+    _fail_missing(suite, plugin.broken)
+    return _receipt(suite)
+
+
+@contextmanager
+def _no_foreign_plugins() -> Iterator[None]:
+    """Plugins that happen to be installed must not change a verdict."""
+    name = "PYTEST_DISABLE_PLUGIN_AUTOLOAD"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def _fail_missing(suite: Suite, broken: list[str]) -> None:
+    """A missing check is not a pass."""
+    for code in CHECKS.keys() - suite.records.keys():
+        measured = "; ".join(["no record", *broken])
+        suite.record(code, Verdict.FAIL, measured, CHECKS[code], "repair the smoke suite")
+
+
+def _receipt(suite: Suite) -> Receipt:
+    records = [suite.records[code] for code in CHECKS]
+    return Receipt(
+        url=suite.engine.url,
+        release=suite.wanted.release,
+        profile=suite.profile,
+        point=suite.point,
+        identity=suite.identity,
+        engine=suite.facts,
+        seconds=round(time.monotonic() - suite.started, 2),
+        figures=suite.figures,
+        checks=records,
+        verdict=overall(records),
+    )

@@ -1,0 +1,110 @@
+"""What one smoke run knows: the engine, what it is held to, and what was found so far."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import pytest
+import requests
+
+from dflash_kit.errors import KitError, Undetermined
+from dflash_kit.smoke.checks import CAN_GENERATE
+from dflash_kit.smoke.client import Engine
+from dflash_kit.smoke.receipt import Record, Verdict
+from dflash_kit.smoke.wanted import Wanted
+
+# An engine that is slower than this is not judged to the end: the run must not hold up a rollout.
+RUN_SECONDS = 300.0
+NOT_RUN = "run the smoke test again when the engine answers"
+
+
+@dataclass
+class Suite:
+    """State of one run; `gone` says since when the engine no longer answers, if it does not."""
+
+    engine: Engine
+    wanted: Wanted
+    records: dict[str, Record] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
+    identity: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    profile: str | None = None
+    point: str | None = None
+    gone: str = ""
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def stopped(self) -> str:
+        """Why no further check may run; empty while the engine answers in time."""
+        if not self.gone and time.monotonic() - self.started > RUN_SECONDS:
+            self.gone = f"the run took longer than {RUN_SECONDS:.0f} s"
+        return self.gone
+
+    def record(
+        self, code: str, verdict: Verdict, measured: object, wanted: object, next_step: str = ""
+    ) -> None:
+        """Keep one check's answer."""
+        self.records[code] = Record(
+            code=code,
+            verdict=verdict,
+            measured=str(measured),
+            wanted=str(wanted),
+            next_step=next_step,
+        )
+        if code == CAN_GENERATE and verdict is not Verdict.PASS:
+            self.gone = f"{CAN_GENERATE} did not pass"
+
+    def record_error(self, code: str, wanted: str, error: BaseException) -> None:
+        """Judge a check that ended in an exception: no answer proves nothing, a wrong one fails."""
+        if isinstance(error, requests.RequestException):
+            self.record(code, Verdict.INCONCLUSIVE, describe(error, self.engine), wanted, NOT_RUN)
+            if not self._still_generates():
+                self.gone = f"the engine stopped answering during {code}"
+        elif isinstance(error, KitError):
+            unknown = isinstance(error, Undetermined)
+            verdict = Verdict.INCONCLUSIVE if unknown else Verdict.FAIL
+            self.record(code, verdict, error, wanted, "see the engine's log")
+        else:
+            measured = f"unexpected answer: {type(error).__name__}: {error}"
+            self.record(code, Verdict.FAIL, measured, wanted, "see the engine's log")
+
+    def _still_generates(self) -> bool:
+        try:
+            self.engine.generate("Hello", 1)
+        except (requests.RequestException, KitError):
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Check:
+    """A test's handle to give its one verdict."""
+
+    suite: Suite
+    code: str
+
+    def __call__(self, *, ok: bool, measured: object, wanted: object, next_step: str) -> None:
+        """PASS or FAIL; a FAIL also ends the test."""
+        verdict = Verdict.PASS if ok else Verdict.FAIL
+        self.suite.record(self.code, verdict, measured, wanted, "" if ok else next_step)
+        if not ok:
+            pytest.fail(f"{self.code}: {measured}, wanted {wanted}", pytrace=False)
+
+    def skip(self, why: str) -> NoReturn:
+        """The check has no meaning for this deployment."""
+        self.suite.record(self.code, Verdict.SKIP, why, "-")
+        pytest.skip(why)
+
+    def undetermined(self, measured: object, wanted: object, next_step: str) -> NoReturn:
+        """The check could not be judged."""
+        self.suite.record(self.code, Verdict.INCONCLUSIVE, measured, wanted, next_step)
+        pytest.fail(f"{self.code}: {measured}, wanted {wanted}", pytrace=False)
+
+
+def describe(error: requests.RequestException, engine: Engine) -> str:
+    """A network error in a few words."""
+    if isinstance(error, requests.Timeout):
+        return f"no answer within {engine.seconds:.0f} s"
+    return f"no answer ({type(error).__name__})"

@@ -1,0 +1,175 @@
+"""`dflash-kit smoke` as a person runs it: one process, one table or receipt, one exit code."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_engine import KEYS, FakeEngine, Fault
+from fake_engine_http import serving
+
+from dflash_kit.smoke.checks import CHECKS
+
+COMMAND = Path(sys.executable).parent / "dflash-kit"
+
+
+def fake(fault=Fault.NONE):
+    return serving(FakeEngine(fault))
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """Options that name two key files."""
+    for role in ("user", "admin"):
+        file = tmp_path / role
+        file.write_text(getattr(KEYS, role) + "\n")
+        file.chmod(0o600)
+    return ["--key-file", tmp_path / "user", "--admin-key-file", tmp_path / "admin"]
+
+
+def smoke(*arguments, **environment):
+    return subprocess.run(
+        [COMMAND, "smoke", *map(str, arguments)],
+        env={**os.environ, "DFLASH_KIT_KEYS": "/nonexistent", "COLUMNS": "120", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def only_line(done):
+    """The one line of a refusal."""
+    assert done.stdout == ""
+    assert done.stderr.startswith("dflash-kit: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_table_and_receipt_of_a_good_engine(keys, tmp_path):
+    file = tmp_path / "made" / "receipt.json"
+    with fake() as engine:
+        done = smoke("--url", engine.url, "--receipt", file, *keys)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for code in CHECKS:
+        assert re.search(rf"\b{code} +(PASS|SKIP)", done.stdout), code
+    assert "PASS (24 of 26 checks passed" in done.stdout
+    assert done.stderr == f"receipt: {file}\n"
+    assert json.loads(file.read_text())["verdict"] == "PASS"
+
+
+def test_failed_check_is_exit_1_with_the_next_step(keys, tmp_path):
+    with fake(Fault.PERFECT) as engine:
+        done = smoke("--url", engine.url, "--receipt", tmp_path / "receipt.json", *keys)
+    assert done.returncode == 1
+    assert re.search(r"accept-length +FAIL +8.00: no draft was ever rejected", done.stdout)
+    assert "FAIL accept-length: acceptance is faked" in done.stdout
+
+
+def test_check_without_answer_is_exit_3(keys, tmp_path):
+    with fake(Fault.DIES_MIDWAY) as engine:
+        done = smoke("--url", engine.url, "--receipt", tmp_path / "receipt.json", *keys)
+    assert done.returncode == 3
+    assert "INCONCLUSIVE" in done.stdout
+
+
+def test_json_is_the_receipt_alone(tmp_path, keys):
+    with fake() as engine:
+        port = engine.url.rpartition(":")[2]
+        done = smoke(
+            "--json",
+            "--receipt",
+            tmp_path / "receipt.json",
+            DFLASH_KIT_PORT=port,
+            DFLASH_KIT_KEYS=str(tmp_path),
+        )
+    receipt = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert [check["code"] for check in receipt["checks"]] == list(CHECKS)
+    assert receipt["url"] == engine.url
+    assert done.stdout == (tmp_path / "receipt.json").read_text()
+
+
+@pytest.mark.parametrize("fault", [Fault.KEY_IN_ERROR, Fault.KEY_LEAKED])
+def test_no_key_is_ever_shown(keys, tmp_path, fault):
+    file = tmp_path / "receipt.json"
+    with fake(fault) as engine:
+        done = smoke("--url", engine.url, "--receipt", file, *keys)
+    assert done.returncode == 1
+    # A wrapped line could hide a key from a plain search.
+    shown = re.sub(r"\s", "", done.stdout + done.stderr)
+    for text in (shown, file.read_text()):
+        assert KEYS.user not in text
+        assert KEYS.admin not in text
+    if fault is Fault.KEY_IN_ERROR:
+        assert "Bearer <key>" in file.read_text()
+
+
+def test_keys_of_the_compose_service(tmp_path):
+    docker = tmp_path / "docker"
+    docker.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in\n'
+        f'"compose exec -T engine dflash-kit keys show user") echo {KEYS.user};;\n'
+        f'"compose exec -T engine dflash-kit keys show admin") echo {KEYS.admin};;\n'
+        "*) exit 1;; esac\n"
+    )
+    docker.chmod(0o755)
+    with fake() as engine:
+        done = smoke(
+            "--url",
+            engine.url,
+            "--receipt",
+            tmp_path / "receipt.json",
+            PATH=f"{tmp_path}:{os.environ['PATH']}",
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_keys_anywhere(tmp_path):
+    with fake() as engine:
+        done = smoke("--url", engine.url, PATH=str(tmp_path))
+    assert done.returncode == 3
+    assert "give --key-file and --admin-key-file" in only_line(done)
+
+
+def test_nobody_there_is_one_line(keys):
+    with socket.socket() as taken:
+        # Bound and not listening: no other program can answer on this port.
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        done = smoke("--url", url, *keys)
+    assert done.returncode == 3
+    assert f"no engine answers at {url}" in only_line(done)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--release", "9.9.9-dflash.1"], "9.9.9-dflash.1"),
+        (["--profile", "no-such"], "unknown profile 'no-such'"),
+        (["--profile", "cpu-tiny", "--point", "fast"], "wanted one of: latency, throughput"),
+        (["--url", "127.0.0.1:30000"], "wanted http://HOST:PORT"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments, said):
+    done = smoke(*arguments)
+    assert done.returncode == 2
+    assert said in only_line(done)
+
+
+def test_one_key_file_is_refused(tmp_path, keys):
+    with fake() as engine:
+        done = smoke("--url", engine.url, *keys[:2])
+    assert done.returncode == 2
+    assert "wanted both or none" in only_line(done)
+
+
+def test_receipt_that_cannot_be_written(keys):
+    with fake() as engine:
+        done = smoke("--url", engine.url, "--receipt", "/proc/receipt.json", *keys)
+    assert done.returncode == 2
+    assert "receipt /proc/receipt.json: cannot be written" in done.stderr

@@ -1,0 +1,209 @@
+"""Each way in which an engine can be wrong gives its own code, and no other."""
+
+import pytest
+import yaml
+from fake_engine import KEYS, FakeEngine, Fault, default_lock
+from fake_engine_http import serving
+
+from dflash_kit import paths
+from dflash_kit.profiles.load import load_pair
+from dflash_kit.smoke import runner, suite
+from dflash_kit.smoke.checks import CHECKS
+from dflash_kit.smoke.client import REQUEST_SECONDS, Engine
+from dflash_kit.smoke.receipt import Verdict
+from dflash_kit.smoke.wanted import Wanted, load_known_answers
+
+PROFILE = "cpu-tiny"
+ON_CPU = {"draft-graph": "SKIP", "verify-graph": "SKIP"}
+OFF = {**ON_CPU, "accept-length": "SKIP"}
+# Long enough for a busy machine, short enough to wait for.
+PATIENCE = 2.0
+
+FAULTS = {
+    Fault.UNHEALTHY: {"health": "FAIL"},
+    Fault.WRONG_TEXT: {"known-answers": "FAIL", "known-answers-stream": "FAIL"},
+    Fault.WRONG_IDS: {"exact-c1": "FAIL", "exact-c4": "FAIL"},
+    Fault.WRONG_IDS_TOGETHER: {"exact-c4": "FAIL"},
+    Fault.PERFECT: {"accept-length": "FAIL"},
+    Fault.POOR: {"accept-length": "FAIL"},
+    Fault.DFLASH_OFF: {"dflash": "FAIL", "accept-length": "INCONCLUSIVE"},
+    Fault.OTHER_RELEASE: {"release": "FAIL"},
+    Fault.OTHER_TREE: {"tree": "FAIL"},
+    Fault.OTHER_PATCHES: {"patches": "FAIL"},
+    Fault.NO_MODEL: {"models": "FAIL", "malformed": "FAIL"},
+    Fault.KEY_NOT_ENFORCED: {"no-key": "FAIL", "wrong-key": "FAIL"},
+    Fault.ADMIN_NOT_ENFORCED: {"admin-refuses-user": "FAIL"},
+    Fault.OTHER_ADMIN_KEY: {"admin-accepts-admin": "FAIL"},
+    Fault.KEY_LEAKED: {"keys-hidden": "FAIL"},
+    Fault.KEY_IN_ERROR: dict.fromkeys(
+        ["chat", "stream", "known-answers", "known-answers-stream", "malformed"], "FAIL"
+    ),
+    Fault.CHAT_WITHOUT_USAGE: {"chat": "FAIL"},
+    Fault.CHAT_CUT: {"chat": "FAIL"},
+    Fault.STREAM_WITHOUT_FINISH: {"stream": "FAIL"},
+    Fault.STREAM_WITHOUT_USAGE: {"stream": "FAIL"},
+    Fault.STREAM_WITHOUT_DONE: {"stream": "FAIL"},
+    Fault.STREAM_CUT: {"known-answers-stream": "FAIL"},
+    Fault.STREAM_AT_ONCE: {"stream": "FAIL"},
+    Fault.NO_METRICS: {"metrics": "FAIL", "metrics-count": "FAIL"},
+    Fault.METRICS_LACKING: {"metrics": "FAIL"},
+    Fault.METRICS_FROZEN: {"metrics-count": "FAIL"},
+    Fault.MALFORMED_ACCEPTED: {"malformed": "FAIL"},
+    Fault.MALFORMED_CRASHES: {"malformed": "FAIL"},
+    Fault.MALFORMED_KILLS: {"malformed": "FAIL", "alive-after-malformed": "FAIL"},
+    Fault.MALFORMED_CORRUPTS: {"alive-after-malformed": "FAIL"},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_known_answers(tmp_path_factory):
+    """A few of the tiny pair's known answers, for the fake and for the suite: many runs follow."""
+    pair, root = load_pair("tiny"), tmp_path_factory.mktemp("root")
+    known = load_known_answers(pair)
+    few = known.model_copy(update={"answers": known.answers[:3], "exact": known.exact[:6]})
+    file = root / pair.known_answers
+    file.parent.mkdir(parents=True)
+    file.write_text(few.model_dump_json())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paths, "ROOT", root)
+        yield
+
+
+def smoke(fault=Fault.NONE, seconds=REQUEST_SECONDS, point="latency", asked=None):
+    """The receipt of a run against a fake; `asked`: profile and point to hold it to."""
+    with serving(FakeEngine(fault, point, PROFILE)) as fake:
+        engine = Engine(fake.url, KEYS, "a test", seconds)
+        return runner.run(engine, Wanted(fake.lock, **(asked or {})), lambda *_: None)
+
+
+def not_passed(receipt):
+    return {r.code: str(r.verdict) for r in receipt.checks if r.verdict is not Verdict.PASS}
+
+
+@pytest.mark.parametrize(("point", "skipped"), [("latency", ON_CPU), ("throughput", OFF)])
+def test_good_engine_passes_everything(point, skipped):
+    receipt = smoke(point=point, asked={"profile": PROFILE, "point": point})
+    assert not_passed(receipt) == skipped
+    assert receipt.verdict is Verdict.PASS
+    assert [record.code for record in receipt.checks] == list(CHECKS)
+
+
+def test_receipt_says_what_ran_and_how_fast():
+    receipt = smoke()
+    assert (receipt.profile, receipt.point) == (PROFILE, "latency")
+    assert receipt.identity["tree"] == default_lock().tree
+    assert receipt.engine["speculative_algorithm"] == "DFLASH"
+    assert receipt.figures["accept_length"] == pytest.approx(64 / 13, abs=0.001)
+    assert receipt.figures["accept_rate"] == pytest.approx((64 - 13) / (13 * 7), abs=0.001)
+    assert receipt.figures["tok_s_c1"] > 0 < receipt.figures["tok_s_c4"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_gives_its_code(fault):
+    receipt = smoke(fault)
+    assert not_passed(receipt) == {**ON_CPU, **FAULTS[fault]}
+    assert receipt.verdict is Verdict.FAIL
+    assert all(r.next_step for r in receipt.checks if r.code in FAULTS[fault])
+
+
+def test_every_check_is_seen_to_fail():
+    seen = {
+        code for found in FAULTS.values() for code, verdict in found.items() if verdict == "FAIL"
+    }
+    below = {"can-generate", "deployment", "draft-graph", "verify-graph"}
+    assert seen | below == set(CHECKS)
+
+
+def test_draft_at_the_point_without_one():
+    assert not_passed(smoke(Fault.DFLASH_ON, point="throughput")) == {**OFF, "dflash": "FAIL"}
+
+
+@pytest.mark.parametrize("asked", [{"point": "throughput"}, {"profile": "b300-x8"}])
+def test_other_deployment_than_asked_for(asked):
+    assert not_passed(smoke(asked=asked))["deployment"] == "FAIL"
+
+
+def test_engine_that_reports_nothing_of_itself():
+    receipt = smoke(Fault.NO_IDENTITY)
+    found = not_passed(receipt)
+    reported = dict.fromkeys(["release", "patches", "tree", "deployment"], "FAIL")
+    assert {code: verdict for code, verdict in found.items() if verdict == "FAIL"} == reported
+    assert found["known-answers"] == found["dflash"] == "INCONCLUSIVE"
+
+
+def test_hung_engine_is_asked_only_until_that_is_clear():
+    receipt = smoke(Fault.HANGS, PATIENCE)
+    found = not_passed(receipt)
+    later = list(CHECKS)[2:]
+    assert found == {"can-generate": "FAIL", **dict.fromkeys(later, "INCONCLUSIVE")}
+    assert receipt.verdict is Verdict.FAIL
+    assert receipt.checks[2].measured == "not run: can-generate did not pass"
+
+
+def test_run_is_not_longer_than_its_limit(monkeypatch):
+    monkeypatch.setattr(suite, "RUN_SECONDS", 0.0)
+    receipt = smoke()
+    assert not_passed(receipt) == dict.fromkeys(CHECKS, "INCONCLUSIVE")
+    assert receipt.checks[0].measured == "not run: the run took longer than 0 s"
+
+
+def test_no_answer_in_time_is_neither_pass_nor_fail():
+    receipt = smoke(Fault.CHAT_HANGS, PATIENCE)
+    # The engine still generates, so that what does not need chat is judged.
+    chats = ["chat", "stream", "known-answers", "known-answers-stream"]
+    found = not_passed(receipt)
+    assert found.pop("malformed") == "FAIL"
+    assert found == {**ON_CPU, **dict.fromkeys(chats, "INCONCLUSIVE")}
+
+
+def test_stream_that_stalls_is_a_missing_answer():
+    receipt = smoke(Fault.STREAM_STALLS, PATIENCE)
+    streams = ["stream", "known-answers-stream"]
+    assert not_passed(receipt) == {**ON_CPU, **dict.fromkeys(streams, "INCONCLUSIVE")}
+    measured = {record.measured for record in receipt.checks if record.code in streams}
+    assert measured == {"no answer within 2 s"}
+
+
+def test_engine_that_dies_midway():
+    receipt = smoke(Fault.DIES_MIDWAY)
+    codes = list(CHECKS)
+    later = codes[codes.index("exact-c1") :]
+    assert not_passed(receipt) == dict.fromkeys(later, "INCONCLUSIVE")
+    assert receipt.verdict is Verdict.INCONCLUSIVE
+    assert receipt.checks[-1].measured == "not run: the engine stopped answering during exact-c1"
+
+
+@pytest.fixture
+def gpu_profile(tmp_path, monkeypatch):
+    """The profile of the CPU, as if it were for one GPU."""
+    profile = yaml.safe_load((paths.PROFILES / f"{PROFILE}.yaml").read_text())
+    profile["hardware"] |= {"accelerator": "Any GPU", "count": 1}
+    (tmp_path / f"{PROFILE}.yaml").write_text(yaml.safe_dump(profile))
+    monkeypatch.setattr(paths, "PROFILES", tmp_path)
+
+
+@pytest.mark.usefixtures("gpu_profile")
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        (Fault.NONE, {}),
+        (Fault.DRAFT_EAGER, {"draft-graph": "FAIL"}),
+        (Fault.DRAFT_UNCOUNTED, {"draft-graph": "INCONCLUSIVE"}),
+        (Fault.VERIFY_EAGER, {"verify-graph": "FAIL"}),
+    ],
+)
+def test_graphs_are_proven_on_a_gpu(fault, found):
+    assert not_passed(smoke(fault)) == found
+
+
+def test_missing_check_is_not_a_pass(tmp_path, monkeypatch):
+    for file in paths.SMOKE_TESTS.glob("*.*"):
+        if file.name != "test_exact.py":
+            (tmp_path / file.name).write_text(file.read_text())
+    (tmp_path / "test_broken.py").write_text("import no_such_module\n")
+    monkeypatch.setattr(paths, "SMOKE_TESTS", tmp_path)
+    receipt = smoke()
+    assert not_passed(receipt) == {**ON_CPU, "exact-c1": "FAIL", "exact-c4": "FAIL"}
+    missing = next(record for record in receipt.checks if record.code == "exact-c1")
+    assert missing.measured.startswith("no record; ")
+    assert "no_such_module" in missing.measured
