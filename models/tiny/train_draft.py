@@ -19,7 +19,7 @@ from train_target import SHARED, Trainer, batch, model_config
 from transformers import Qwen3ForCausalLM
 
 LAYERS = 2
-STEPS = 600
+STEPS = 420
 BLOCK = 8
 TARGET_LAYER_IDS = [0, 1, 2]
 TOKENS_PER_ANCHOR = 10  # a row of n tokens trains n / 10 blocks at once
@@ -116,7 +116,9 @@ def attention_mask(anchors: Tensor, tokens: int) -> Tensor:
     return torch.cat([context, own.expand(len(anchors), -1, -1)], -1)
 
 
-def block_loss(draft: Draft, target: Qwen3ForCausalLM, mask_id: int, ids: Tensor, labels: Tensor):
+def block_loss(
+    draft: Draft, target: Qwen3ForCausalLM, mask_id: int, ids: Tensor, labels: Tensor
+) -> tuple[Tensor, float]:
     """(mean cross entropy over the proposals, mean accepted length with the bonus token)."""
     rows, tokens = ids.shape
     hidden = target.model(ids, output_hidden_states=True).hidden_states
