@@ -157,7 +157,7 @@ class FakeEngine:
         wrong = self.has(Fault.WRONG_IDS) or (self.has(Fault.WRONG_IDS_TOGETHER) and together)
         if ids and (wrong or self.corrupted):
             out = [*out[:5], out[5] + 1, *out[6:]]
-        length = {Fault.PERFECT: BLOCK, Fault.POOR: 2}.get(self.fault, 5)
+        length = {Fault.PERFECT: BLOCK, Fault.POOR: 2}.get(self.fault, BLOCK - 1)
         passes = -(-(tokens - 1) // length)
         meta = {"completion_tokens": tokens}
         if self.drafting and passes:

@@ -40,7 +40,9 @@ def run(engine: Engine, wanted: Wanted, progress: Progress) -> Receipt:
     suite = Suite(engine, wanted, profile=wanted.profile, point=wanted.point)
     plugin = SmokePlugin(suite, progress)
     with _no_foreign_plugins():
-        code = pytest.main([*OPTIONS, str(paths.SMOKE_TESTS)], plugins=[plugin])
+        # From the root above, or a module of the same name that is loaded already would be taken.
+        where = [f"--rootdir={paths.ROOT}", f"--config-file={paths.SMOKE_TESTS / 'pytest.ini'}"]
+        code = pytest.main([*OPTIONS, *where, str(paths.SMOKE_TESTS)], plugins=[plugin])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         reason = "; ".join(plugin.broken) or f"pytest ended with {code!r}"
         raise Undetermined(f"the smoke suite in {paths.SMOKE_TESTS} did not run: {reason}")
