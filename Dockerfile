@@ -13,7 +13,7 @@ FROM scratch AS wheelhouse
 FROM ${BASE} AS system-cpu
 # hadolint ignore=DL3008
 RUN apt-get update \
- && apt-get install -y --no-install-recommends python3 tini \
+ && apt-get install -y --no-install-recommends ca-certificates python3 tini \
  && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/log/apt /var/log/dpkg.log \
     /usr/share/doc /usr/share/man
@@ -72,12 +72,14 @@ RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required
 FROM tools AS sglang
 ARG RELEASE
 ARG VARIANT
+ARG TREE
 RUN --mount=type=bind,from=wheel,source=/wheel,target=/wheel \
     --mount=type=bind,source=src/dflash_kit/releases,target=/kit/dflash_kit/releases \
     --mount=type=bind,source=images/${RELEASE},target=/release <<'SH'
 set -eu
 PYTHONPATH=/kit PYTHONDONTWRITEBYTECODE=1 python3 -m dflash_kit.releases.assemble \
-  --release-dir /release --wheel /wheel/*.whl --out /opt/sglang --info /info --variant "${VARIANT}"
+  --release "${RELEASE}" --tree "${TREE}" --variant "${VARIANT}" \
+  --release-dir /release --wheel /wheel/*.whl --out /opt/sglang --info /info
 # A read-only root never gets its .pyc later, and without them a start takes twice as long.
 python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/sglang
 SH
@@ -105,7 +107,8 @@ COPY --from=sglang /opt/sglang /opt/sglang
 COPY --from=sglang /info /opt/dflash-kit
 COPY --from=kit /kit /opt/dflash-kit
 ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin HOME=/tmp PYTHONUNBUFFERED=1 \
-    PYTHONDONTWRITEBYTECODE=1 DFLASH_KIT_KEYS=/var/lib/dflash-kit/keys
+    PYTHONDONTWRITEBYTECODE=1 DFLASH_KIT_KEYS=/var/lib/dflash-kit/keys \
+    DFLASH_KIT_CACHE=/var/lib/dflash-kit/cache
 USER 10001:10001
 EXPOSE 30000
 ENTRYPOINT ["/usr/bin/tini", "--", "dflash-kit"]

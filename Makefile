@@ -1,7 +1,6 @@
 SHELL := /bin/bash
 VARIANT ?= cpu
 KIT := .venv/bin/dflash-kit
-DOCKER := scripts/with-docker docker
 export DFLASH_KIT_VARIANT := $(VARIANT)
 
 .PHONY: help up smoke down image test test-image lint bench
@@ -9,7 +8,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -ts $$'\t'
 
 up: image ## build the release, start it with docker compose, run the smoke test against it
-	$(DOCKER) compose up --detach --wait engine || { $(DOCKER) compose logs --tail 20 engine; exit 1; }
+	@scripts/with-docker scripts/start
 	@$(MAKE) --no-print-directory smoke
 
 smoke: .venv/kit ## run the smoke test against the running engine
@@ -31,7 +30,7 @@ test-image: .venv/test ## build the cuda variant and prove it on the CPU
 lint: .venv/test ## ruff, mypy, hadolint, yamllint, shellcheck, compose, stale generated files
 	scripts/lint
 
-bench: .venv/kit ## tok/s with and without the draft, alternating
+bench: .venv/test image ## tok/s with and without the draft, alternating
 	scripts/with-docker .venv/bin/python scripts/bench.py
 
 .venv/kit: pyproject.toml

@@ -32,8 +32,11 @@ rules() { # rules ACTION: -I or -D
     local pool
     pool=$(cat "$POOL_FILE")
     rule "$1" nat POSTROUTING -s "$pool" ! -d "$pool" -j MASQUERADE
+    # Each is inserted before the last: out and between is free, answers come back, and nobody else
+    # on the network reaches a container by its own address. Published ports go through docker-proxy.
+    rule "$1" filter FORWARD -d "$pool" -j DROP
+    rule "$1" filter FORWARD -d "$pool" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
     rule "$1" filter FORWARD -s "$pool" -j ACCEPT
-    rule "$1" filter FORWARD -d "$pool" -j ACCEPT
 }
 
 rule() { # rule ACTION TABLE CHAIN SPEC...

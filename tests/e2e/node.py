@@ -64,6 +64,12 @@ class Node:
             "exec", "-T", "engine", "dflash-kit", "keys", "show", name
         ).stdout.strip()
 
+    def key_file(self, name: str, folder: Path) -> Path:
+        file = folder / name
+        file.touch(mode=0o600)
+        file.write_text(self.key(name))
+        return file
+
     def headers(self, name: str = "user") -> dict[str, str]:
         return {"Authorization": f"Bearer {self.key(name)}"}
 
@@ -113,11 +119,13 @@ class Node:
 
 
 @contextmanager
-def running(project: str, port: int, **variables: str) -> Iterator[Node]:
-    """A node that is up, and gone with its volumes afterwards."""
+def running(project: str, port: int, build: str | None = None, **variables: str) -> Iterator[Node]:
+    """A node that is up, and gone with its volumes afterwards; `build` is a release to build."""
     node = Node(project, port, **variables)
     node.down()
     try:
+        if build:
+            node.run(ROOT / "scripts/image", "cpu", build)
         node.up()
         yield node
     finally:

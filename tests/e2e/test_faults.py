@@ -1,7 +1,7 @@
 """What happens when a part of the engine dies, hangs, or is stopped."""
 
+import json
 import threading
-import time
 
 import pytest
 import requests
@@ -34,25 +34,24 @@ def test_a_hung_scheduler_is_ended_with_the_reason(victim: Node) -> None:
 
 
 def test_a_clean_stop_lets_the_running_request_end(victim: Node) -> None:
-    results: list[requests.Response] = []
-    headers = victim.headers()
-
-    def long_request() -> None:
-        body = {
-            "text": "x",
-            "sampling_params": {"max_new_tokens": 900, "temperature": 0, "ignore_eos": True},
-        }
-        results.append(
-            requests.post(f"{victim.url}/generate", json=body, headers=headers, timeout=120)
-        )
-
-    thread = threading.Thread(target=long_request)
-    thread.start()
-    time.sleep(1.0)
-    victim.compose("stop", "engine")
-    thread.join()
-    assert results[0].status_code == 200
-    assert results[0].json()["meta_info"]["completion_tokens"] == 900
+    body = {
+        "text": "x",
+        "stream": True,
+        "sampling_params": {"max_new_tokens": 900, "temperature": 0, "ignore_eos": True},
+    }
+    answer = requests.post(
+        f"{victim.url}/generate", json=body, headers=victim.headers(), stream=True, timeout=120
+    )
+    events = (
+        line.removeprefix("data: ") for line in answer.iter_lines(decode_unicode=True) if line
+    )
+    assert json.loads(next(events))["meta_info"]["completion_tokens"] < 900
+    stop = threading.Thread(target=victim.compose, args=("stop", "engine"))
+    stop.start()
+    *_, last, end = events
+    stop.join()
+    assert end == "[DONE]"
+    assert json.loads(last)["meta_info"]["completion_tokens"] == 900
     assert victim.container.attrs["State"]["ExitCode"] == 0
 
 

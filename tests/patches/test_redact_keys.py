@@ -156,9 +156,42 @@ def test_crash_dump(arguments: ServerArgs, tmp_path: Path, monkeypatch: pytest.M
     assert_no_key(dump, "the dump")
 
 
+def test_no_format_of_the_arguments_shows_a_key(arguments: ServerArgs) -> None:
+    shown = f"{arguments} {arguments!r} {arguments=} {[arguments]}"
+    assert "model_path='dummy'" in shown
+    assert_no_key(shown, "the text")
+
+
+# What serializes raw arguments, and what puts a key into text for anything but a request's header.
+RAW = re.compile(
+    r"""\b(?:asdict|vars|dumps?)\(\s*(?!redacted\b)[^()]*\b(?:get_global_)?server_args\b
+    | server_args(?:\(\))?\.__(?:dict|getstate)__
+    | ["']server_args["']:\s(?!redacted\b|\{)
+    | (?<!Bearer\s)\{[^{}"']*\.(?:admin_api_key|api_key|ssl_keyfile_password)\b[^{}"']*\}""",
+    re.VERBOSE,
+)
+
+
+@pytest.mark.parametrize(
+    "site",
+    [
+        "asdict(self.server_args)",
+        "vars(get_global_server_args())",
+        "json.dumps(server_args.__dict__)",
+        "get_global_server_args().__dict__",
+        "pickle.dump(server_args, file)",
+        "pickle.dumps(\n    self.server_args\n)",
+        "{'server_args': self.server_args}",
+        'f"started with {server_args.api_key}"',
+        'f"{self.server_args.admin_api_key!r}"',
+    ],
+)
+def test_a_raw_place_is_seen(site: str) -> None:
+    assert RAW.search(site)
+
+
 def test_no_other_place_serializes_the_arguments() -> None:
     """A site that a later version adds has to go through redacted() too."""
-    raw = re.compile(r"\b(?:asdict|vars)\(\s*(?!redacted\b)[^()]*server_args\b")
     srt = Path(sglang.__file__).parent / "srt"
-    sites = [str(file) for file in srt.rglob("*.py") if raw.search(file.read_text())]
+    sites = [str(file) for file in srt.rglob("*.py") if RAW.search(file.read_text())]
     assert not sites

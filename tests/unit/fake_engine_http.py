@@ -11,7 +11,8 @@ from typing import Any
 
 from fake_engine import CONTEXT, KEYS, FakeEngine, Fault, Malformed
 
-ADMINISTRATIVE = ("/flush_cache", "/hicache/storage-backend")
+TRACE_LEVEL = "/set_trace_level"
+ADMINISTRATIVE = ("/flush_cache", "/hicache/storage-backend", TRACE_LEVEL)
 EVENTS = "text/event-stream"
 
 
@@ -51,7 +52,10 @@ class Handler(BaseHTTPRequestHandler):
         engine, given = self.server.engine, self.headers.get("Authorization")
         if self.path.startswith(("/health", "/metrics")):
             return True
-        if self.path in ADMINISTRATIVE and not engine.has(Fault.ADMIN_NOT_ENFORCED):
+        opened = engine.has(Fault.ADMIN_NOT_ENFORCED) or (
+            engine.has(Fault.TRACE_LEVEL_OPEN) and self.path == TRACE_LEVEL
+        )
+        if self.path in ADMINISTRATIVE and not opened:
             key = "another" if engine.has(Fault.OTHER_ADMIN_KEY) else KEYS.admin
             return given == f"Bearer {key}"
         accepted = {f"Bearer {KEYS.user}"}
@@ -64,6 +68,10 @@ class Handler(BaseHTTPRequestHandler):
         match self.path:
             case "/health":
                 self._json(503 if engine.has(Fault.UNHEALTHY) else 200, {})
+            case "/set_trace_level":
+                raise Malformed("no level")
+            case "/get_server_info" if engine.has(Fault.KEY_LEAKED_IN_ERROR):
+                self._json(500, {"error": KEYS.admin})
             case "/server_info" | "/get_server_info":
                 self._json(200, engine.server_info())
             case "/model_info" | "/flush_cache" | "/hicache/storage-backend":

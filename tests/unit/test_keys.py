@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dflash_kit.engine.keys import Keys, ensure_keys, read_key
+from dflash_kit.engine.supervisor import Watch
 from dflash_kit.errors import InputError
 
 
@@ -94,8 +95,8 @@ def test_a_missing_key_says_who_makes_it(tmp_path: Path) -> None:
 
 
 def test_repr_shows_no_key() -> None:
-    text = repr(Keys(user="secret-u", admin="secret-a"))
-    assert "secret" not in text
+    assert "secret" not in repr(Keys(user="secret-u", admin="secret-a"))
+    assert "secret" not in repr(Watch(port=1, key="secret-u", hang_seconds=1.0))
 
 
 def test_another_umask_does_not_open_the_files(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """The probe as the health check runs it: a process of its own against a real socket."""
 
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,13 +15,20 @@ import pytest
 from dflash_kit.engine import probe
 
 TOKEN = b'{"text": "x", "meta_info": {"completion_tokens": 1}}'
+# How long a late answer of /generate stands before that of /health_generate.
+LEAD_SECONDS = 0.5
 NO_TOKEN = b'{"text": "", "meta_info": {"completion_tokens": 0}}'
 
 
 @contextmanager
-def engine(generate: tuple[int, bytes] | None, health: int | None) -> Iterator[int]:
-    """A port whose /generate and /health_generate answer so; None: they never do."""
-    never = threading.Event()
+def engine(
+    generate: tuple[int, bytes] | None, health: int | None, *, late: bool = False
+) -> Iterator[int]:
+    """A port whose /generate and /health_generate answer so; None: they never do.
+
+    `late`: /generate answers once /health_generate is asked, which answers after it.
+    """
+    never, asked, answered = threading.Event(), threading.Event(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -31,6 +40,9 @@ def engine(generate: tuple[int, bytes] | None, health: int | None) -> Iterator[i
             self.wfile.write(body)
 
         def do_GET(self) -> None:
+            asked.set()
+            if late:
+                answered.wait()
             if health is None:
                 never.wait()
             else:
@@ -43,7 +55,12 @@ def engine(generate: tuple[int, bytes] | None, health: int | None) -> Iterator[i
             elif generate is None:
                 never.wait()
             else:
+                if late:
+                    asked.wait()
                 self._answer(*generate)
+                self.connection.shutdown(socket.SHUT_WR)
+                time.sleep(LEAD_SECONDS if late else 0)
+                answered.set()
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -87,6 +104,25 @@ def test_an_engine_that_finishes_nothing_is_a_no() -> None:
         assert "503" in (probe.probe(port, "right") or "")
     with engine(None, health=None) as port:
         assert "no token and no finished batch" in (probe.probe(port, "right", 3.0) or "")
+
+
+@pytest.mark.parametrize(
+    ("generate", "said"),
+    [((200, TOKEN), None), ((200, NO_TOKEN), "holds no token"), ((500, b""), "500")],
+)
+def test_a_late_answer_is_judged_as_a_prompt_one(
+    generate: tuple[int, bytes], said: str | None
+) -> None:
+    with engine(generate, health=None, late=True) as port:
+        problem = probe.probe(port, "right")
+    assert problem is None if said is None else said in (problem or "")
+
+
+def test_a_late_refusal_leaves_the_word_to_the_finished_batches() -> None:
+    with engine((503, b"queue full"), health=200, late=True) as port:
+        assert probe.probe(port, "right") is None
+    with engine((503, b"queue full"), health=500, late=True) as port:
+        assert "500" in (probe.probe(port, "right") or "")
 
 
 def run_script(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,8 @@
 """Profile files, the choice of one, and what is rendered from it."""
 
 import json
+import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,9 @@ import yaml
 from typer.testing import CliRunner
 
 from dflash_kit import paths
-from dflash_kit.engine import config
+from dflash_kit.engine import config, probe
 from dflash_kit.engine.keys import Keys
-from dflash_kit.errors import InputError
+from dflash_kit.errors import InputError, Undetermined
 from dflash_kit.profiles import detect as detection
 from dflash_kit.profiles.cli import app
 from dflash_kit.profiles.load import load_pair, load_profile, profile_names
@@ -111,9 +113,39 @@ def fake_nvidia_smi(folder: Path, body: str) -> None:
 
 def test_gpus_are_what_nvidia_smi_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(detection, "_DEVICES", tmp_path)
     assert detection.gpus() == []
-    fake_nvidia_smi(tmp_path, "echo 'Testcard 9'; echo 'Testcard 9'")
+    fake_nvidia_smi(
+        tmp_path,
+        'case "$1" in *=name) echo Testcard 9; echo Testcard 9 ;; *) echo 9.1; echo 9.1 ;; esac',
+    )
     assert detection.gpus() == ["Testcard 9", "Testcard 9"]
+    assert detection.driver() == "9.1"
+
+
+def test_a_gpu_that_the_driver_does_not_describe_is_undetermined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(detection, "_DEVICES", tmp_path)
+    (tmp_path / "nvidia0").touch()
+    with pytest.raises(Undetermined, match=r"nvidia0 exist, but: nvidia-smi is not on the PATH"):
+        detection.gpus()
+    fake_nvidia_smi(tmp_path, "echo no; echo driver >&2; exit 9")
+    with pytest.raises(Undetermined, match=r"nvidia0 exist, but: no driver; name a profile"):
+        detection.gpus()
+
+
+def test_a_driver_that_hangs_is_undetermined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_nvidia_smi(tmp_path, "exec sleep 1000")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(detection, "_TIMEOUT_SECONDS", 0.2)
+    with pytest.raises(Undetermined) as caught:
+        detection.gpus()
+    message = str(caught.value)
+    assert "nvidia-smi gave no answer in 0.2 s" in message and "\n" not in message
 
 
 def test_dflash_is_on_at_latency_alone() -> None:
@@ -137,6 +169,22 @@ def test_keys_are_arguments_and_never_environment() -> None:
     assert rendered.arguments["admin-api-key"] == KEYS.admin
     assert rendered.port == 31000
     assert "secret" not in str(rendered.environment)
+
+
+def test_repr_shows_no_key() -> None:
+    rendered = config.render(load_profile("cpu-tiny"), load_pair("tiny"), "latency", KEYS)
+    assert "secret" not in repr(rendered)
+
+
+def test_every_file_that_names_the_port_names_the_same() -> None:
+    compose = yaml.safe_load((paths.ROOT / "docker-compose.yml").read_text())
+    ports = {
+        port for name in ("engine", "engine-gpu") for port in compose["services"][name]["ports"]
+    }
+    exposed = re.findall(r"^EXPOSE (\d+)$", (paths.ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert [port.rpartition(":")[2] for port in ports] == exposed == [str(probe.DEFAULT_PORT)]
+    for name in profile_names():
+        assert load_profile(name).engine.arguments["port"] == probe.DEFAULT_PORT, name
 
 
 def test_unknown_point_tells_the_known_ones() -> None:
@@ -170,6 +218,18 @@ def test_a_run_folder_that_others_could_have_made_is_refused(
         monkeypatch.setenv("DFLASH_KIT_RUN", str(tmp_path / name))
         with pytest.raises(InputError, match=f"run folder: .*{name}"):
             config.run_dir()
+
+
+def test_a_run_folder_of_somebody_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DFLASH_KIT_RUN", str(tmp_path))
+    tmp_path.chmod(0o700)
+    assert config.run_dir() == tmp_path
+    other = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: other)
+    with pytest.raises(InputError, match=f"run folder: .*wanted a folder of uid {other} "):
+        config.run_dir()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from miniature_release import NAME, Miniature, mini
 
 from dflash_kit import releases
@@ -15,13 +16,18 @@ from dflash_kit.releases import tree
 __all__ = ["mini"]
 
 
-def assemble(mini: Miniature, variant: str = "cpu") -> subprocess.CompletedProcess[str]:
+def assemble(
+    mini: Miniature, variant: str = "cpu", **asked: str
+) -> subprocess.CompletedProcess[str]:
+    lock = json.loads((mini.dir / "release.lock.json").read_text())
     alone = mini.root / "kit" / "dflash_kit" / "releases"
     shutil.copytree(Path(releases.__file__).parent, alone, dirs_exist_ok=True)
     # -S: no site-packages, so that an import of anything installed fails here as it would there.
     command = [sys.executable, "-S", "-m", "dflash_kit.releases.assemble"]
     command += ["--release-dir", str(mini.dir), "--wheel", str(mini.wheel)]
     command += ["--out", str(mini.root / "out"), "--info", str(mini.root / "info")]
+    for name in ("release", "tree"):
+        command += [f"--{name}", asked.get(name, lock[name])]
     return subprocess.run(
         [*command, "--variant", variant],
         env=os.environ | {"PYTHONPATH": str(mini.root / "kit")},
@@ -54,6 +60,20 @@ def test_a_release_that_is_not_as_locked_is_refused_with_each_reason(mini: Minia
     assert first.startswith(f"dflash-kit: {mini.patches}/first.patch: patch hash: got ")
     assert second.startswith(f"dflash-kit: {mini.dir}/requirements-cpu.txt: requirements: got ")
     assert not (mini.root / "info").exists()
+
+
+@pytest.mark.parametrize("asked", [{"release": "1.0-dflash.2"}, {"tree": "0" * 64}])
+def test_labels_that_are_not_the_locks_are_refused(mini: Miniature, asked: dict[str, str]) -> None:
+    done = assemble(mini, **asked)
+    lock = json.loads((mini.dir / "release.lock.json").read_text())
+    got, wanted = lock | asked, lock
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"dflash-kit: docker-bake.json: got {got['release']} with tree {got['tree']}, "
+        f"wanted {wanted['release']} with tree {wanted['tree']} as in release.lock.json; "
+        "next: dflash-kit release lock\n"
+    )
+    assert not (mini.root / "out").exists()
 
 
 def test_a_wheel_that_is_no_archive_is_one_line(mini: Miniature) -> None:

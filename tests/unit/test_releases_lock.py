@@ -1,7 +1,9 @@
 """`release lock` writes what `lock --check` wants; what is stale is named without a network."""
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from miniature_release import NAME, Miniature, mini
@@ -9,6 +11,8 @@ from miniature_release import NAME, Miniature, mini
 from dflash_kit.releases import requirements
 
 __all__ = ["mini"]
+
+HCL = Path(__file__).parents[2] / "docker-bake.hcl"
 
 
 def no_network(*_: object) -> str:
@@ -116,8 +120,9 @@ def test_dropping_what_the_wheel_lacks_is_refused(mini: Miniature) -> None:
 def test_bake_and_compose_get_what_the_release_is(mini: Miniature) -> None:
     lock = json.loads((mini.dir / "release.lock.json").read_text())
     variables = json.loads((mini.root / "docker-bake.json").read_text())["variable"]
-    assert variables["DEFAULT_RELEASE"]["default"] == NAME
     (release,) = variables["RELEASES"]["default"]
+    assert set(variables) == {"RELEASES"}
+    assert set(release) == set(re.findall(r"release\.(\w+)", HCL.read_text()))
     assert release["tree"] == lock["tree"]
     assert release["patches"] == "first.patch,second.patch"
     assert release["torch_index"] == {"cpu": "index.example/cpu", "cuda": ""}

@@ -53,6 +53,36 @@ def test_a_variant_without_its_own_index_takes_nothing_from_the_wheelhouse(
         requirements.compiled(release, "cuda", source)
 
 
+@pytest.mark.parametrize(
+    ("wheel", "asked"),
+    [
+        ("torch-1.0+cpu-cp311-cp311-linux_x86_64.whl", False),
+        ("torch-1.0-cp311-cp311-linux_x86_64.whl", True),
+        ("torch-1.0.1+cpu-cp311-cp311-linux_x86_64.whl", True),
+        ("other.whl", True),
+    ],
+)
+def test_torch_is_asked_of_its_index_where_no_wheelhouse_has_it(
+    release: catalogue.Release,
+    wheel: str,
+    asked: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / wheel).touch()
+    monkeypatch.setenv("PIP_FIND_LINKS", f"{tmp_path / 'missing'} {tmp_path}")
+    source = tmp_path / "requirements.in"
+    command = " ".join(requirements.command(release, "cpu", source, "overrides.txt"))
+    assert f"--find-links {tmp_path / 'missing'} --find-links {tmp_path}" in command
+    # Without the last one the cut-off refuses an index that tells no upload times.
+    index = (
+        " --index index.example/cpu --index-strategy unsafe-best-match"
+        " --exclude-newer-package torch=false"
+    )
+    assert (index in command) == asked
+    assert "--index" not in requirements.command(release, "cuda", source, "overrides.txt")
+
+
 def test_a_wheel_that_pip_cannot_get_is_one_line(
     release: catalogue.Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,9 +181,14 @@ def test_patch_that_is_not_as_the_series_wants(
     assert f"images/{NAME}/patches/first.patch: {line}" in message
 
 
-def test_a_folder_that_is_not_empty_is_refused(mini: Miniature) -> None:
-    message = mini.run("verify", "--keep", str(mini.root))[1]
-    assert "is not empty, wanted a new folder for the source tree" in message
+@pytest.mark.parametrize("name", ["images", "docker-bake.json"])
+def test_only_an_empty_folder_is_filled(mini: Miniature, name: str) -> None:
+    assert mini.run("verify", "--keep", str(mini.root / name)) == (
+        2,
+        f"--keep: {name} exists, wanted a new or an empty folder",
+    )
+    (mini.root / "empty").mkdir()
+    assert mini.run("verify", "--keep", str(mini.root / "empty")) == (0, "")
 
 
 def test_json_names_the_problems(mini: Miniature) -> None:
@@ -194,5 +199,7 @@ def test_json_names_the_problems(mini: Miniature) -> None:
 
 
 def test_a_wheel_that_is_not_there(mini: Miniature, tmp_path: Path) -> None:
-    message = mini.run("verify", "--wheel", str(tmp_path / "none.whl"))[1]
-    assert message == f"none.whl: does not exist, wanted the wheel {WHEEL}"
+    assert mini.run("verify", "--wheel", str(tmp_path / "none.whl")) == (
+        2,
+        "--wheel: none.whl is no file, wanted the upstream wheel",
+    )

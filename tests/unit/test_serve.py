@@ -11,10 +11,12 @@ import pytest
 import yaml
 
 from dflash_kit import paths
-from dflash_kit.engine import processes, serve
+from dflash_kit.engine import caches, processes, serve
 from dflash_kit.errors import InputError
 from dflash_kit.profiles.load import load_pair
 from dflash_kit.releases import tree
+
+FORBIDDEN = ("SGLANG_LOG_REQUEST_HEADERS", "SGLANG_SIMULATE_ACC_LEN")
 
 
 def free_port() -> int:
@@ -65,6 +67,8 @@ def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     monkeypatch.setattr(paths, "PATCHES_FILE", tmp_path / "patches.json")
     monkeypatch.setattr(serve, "gpus", lambda: [])
+    for variable in ("DFLASH_KIT_CACHE", *FORBIDDEN):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.syspath_prepend(str(package.parent))
     monkeypatch.setenv("DFLASH_KIT_KEYS", str(tmp_path / "keys"))
     monkeypatch.setenv("DFLASH_KIT_RUN", str(tmp_path / "run"))
@@ -90,7 +94,7 @@ def test_the_plan_says_what_runs_and_shows_no_key(image: Path) -> None:
     arguments = yaml.safe_load(Path(plan.command[-1]).read_text())
     assert arguments["port"] == port
     assert arguments["api-key"] == plan.user_key == (image / "keys/user").read_text().strip()
-    shown = f"{facts} {plan.command} {plan.environment}"
+    shown = f"{facts} {plan!r}"
     for role in ("user", "admin"):
         assert (image / "keys" / role).read_text().strip() not in shown
 
@@ -179,9 +183,24 @@ def test_impossible_port_is_refused(image: Path, port: int) -> None:
     assert f"port {port}" in refused(image, port=port)
 
 
-def test_hardware_that_a_profile_does_not_accept_is_refused(
-    image: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [(FORBIDDEN[0], "x-a, Authorization"), (FORBIDDEN[1], "4")],
+)
+def test_an_environment_that_shows_keys_or_fakes_acceptance_is_refused(
+    image: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
+    monkeypatch.setenv(variable, value)
+    assert f"{variable}: got {value!r}" in refused(image, port=free_port())
+
+
+def test_other_headers_may_be_logged(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FORBIDDEN[0], "x-request-id")
+    assert serve.make_plan(None, "latency", free_port())
+
+
+def write_gpu_profile(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profile `gpu`, made for 8 x Testcard 9."""
     content = yaml.safe_load((paths.PROFILES / "cpu-tiny.yaml").read_text())
     content |= {
         "name": "gpu",
@@ -190,6 +209,44 @@ def test_hardware_that_a_profile_does_not_accept_is_refused(
     (image / "profiles").mkdir()
     (image / "profiles/gpu.yaml").write_text(yaml.safe_dump(content))
     monkeypatch.setattr(paths, "PROFILES", image / "profiles")
+
+
+def test_kernels_are_kept_apart_by_tree_profile_and_driver(
+    image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_gpu_profile(image, monkeypatch)
+    monkeypatch.setattr(serve, "gpus", lambda: ["Testcard 9"] * 8)
+    cache = image / "cache"
+
+    def triton_folder(driver: str) -> Path:
+        monkeypatch.setattr(serve, "driver", lambda: driver)
+        return Path(serve.make_plan("gpu", "latency", free_port()).environment["TRITON_CACHE_DIR"])
+
+    with pytest.raises(KeyError):  # the engine's own default
+        triton_folder("9.1")
+    monkeypatch.setenv("DFLASH_KIT_CACHE", str(cache))
+    first = triton_folder("9.1")
+    assert first.is_dir() and first.parents[1] == cache
+    assert triton_folder("9.1") == first
+    assert triton_folder("9.2") != first
+    keys = {caches.cache_environment(*facts)["TRITON_CACHE_DIR"] for facts in ("abc", "xbc", "ayc")}
+    assert len(keys) == 3
+
+
+def test_no_cache_without_a_gpu_and_one_line_where_it_cannot_be_made(
+    image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (image / "cache").touch()
+    monkeypatch.setenv("DFLASH_KIT_CACHE", str(image / "cache"))
+    assert "TRITON_CACHE_DIR" not in serve.make_plan(None, "latency", free_port()).environment
+    with pytest.raises(InputError, match=r"cache: .* cannot be written: .*DFLASH_KIT_CACHE"):
+        caches.cache_environment("tree", "gpu", "9.1")
+
+
+def test_hardware_that_a_profile_does_not_accept_is_refused(
+    image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_gpu_profile(image, monkeypatch)
     message = refused(image, profile="gpu", port=free_port())
     assert message == "profile gpu: hardware: got no GPU, wanted 8 x Testcard 9"
 
@@ -227,7 +284,7 @@ def test_bad_input_is_one_line_and_exit_2(installed: Path) -> None:
 
 
 def test_an_engine_that_fails_is_exit_1_with_its_code(installed: Path) -> None:
-    result = run_serve(installed, "--port", str(free_port()), "--json")
+    result = run_serve(installed, "--profile", "cpu-tiny", "--port", str(free_port()), "--json")
     assert result.returncode == 1, result.stderr
     assert "ended by itself, with exit code 7" in result.stderr
     assert json.loads(result.stdout)["profile"] == "cpu-tiny"

@@ -12,7 +12,10 @@ import pytest
 from fake_engine import KEYS, FakeEngine, Fault
 from fake_engine_http import serving
 
+from dflash_kit import paths
+from dflash_kit.errors import InputError
 from dflash_kit.smoke.checks import CHECKS
+from dflash_kit.smoke.credentials import expect_key_options
 
 COMMAND = Path(sys.executable).parent / "dflash-kit"
 
@@ -153,6 +156,9 @@ def test_nobody_there_is_one_line(keys):
         (["--profile", "no-such"], "unknown profile 'no-such'"),
         (["--profile", "cpu-tiny", "--point", "fast"], "wanted one of: latency, throughput"),
         (["--url", "127.0.0.1:30000"], "wanted http://HOST:PORT"),
+        (["--url", "http://"], "wanted http://HOST:PORT"),
+        (["--url", "http://[::1"], "wanted http://HOST:PORT"),
+        (["--url", "http://elsewhere.invalid"], "give --key-file and --admin-key-file"),
     ],
 )
 def test_wrong_input_is_one_line(arguments, said):
@@ -166,6 +172,36 @@ def test_one_key_file_is_refused(tmp_path, keys):
         done = smoke("--url", engine.url, *keys[:2])
     assert done.returncode == 2
     assert "wanted both or none" in only_line(done)
+
+
+HERE = ["127.0.0.1:30000", "127.3.2.1", "localhost:1", "LOCALHOST", "[::1]:30000"]
+ELSEWHERE = [
+    "10.0.0.7",
+    "[2001:db8::1]",
+    "engine:30000",
+    "127.0.0.1.invalid",
+    "localhost@a.invalid",
+]
+
+
+@pytest.mark.parametrize("host", HERE)
+def test_keys_of_this_node_are_for_its_engine(host):
+    expect_key_options(f"http://{host}", None, None)
+
+
+@pytest.mark.parametrize("host", ELSEWHERE)
+def test_keys_of_this_node_stay_here(host, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="is not this host.*give --key-file"):
+        expect_key_options(f"http://{host}", None, None)
+    expect_key_options(f"http://{host}", tmp_path, tmp_path)
+    # An image's smoke test asks the engine of another container.
+    monkeypatch.setattr(paths, "PATCHES_FILE", tmp_path)
+    expect_key_options(f"http://{host}", None, None)
+
+
+def test_other_commands_load_no_pytest():
+    code = "import sys, dflash_kit.cli; sys.exit('pytest' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_receipt_that_cannot_be_written(keys):

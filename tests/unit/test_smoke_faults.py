@@ -1,5 +1,8 @@
 """Each way in which an engine can be wrong gives its own code, and no other."""
 
+import sys
+from types import ModuleType
+
 import pytest
 import yaml
 from fake_engine import KEYS, FakeEngine, Fault, default_lock
@@ -33,8 +36,10 @@ FAULTS = {
     Fault.NO_MODEL: {"models": "FAIL", "malformed": "FAIL"},
     Fault.KEY_NOT_ENFORCED: {"no-key": "FAIL", "wrong-key": "FAIL"},
     Fault.ADMIN_NOT_ENFORCED: {"admin-refuses-user": "FAIL"},
+    Fault.TRACE_LEVEL_OPEN: {"admin-refuses-user": "FAIL"},
     Fault.OTHER_ADMIN_KEY: {"admin-accepts-admin": "FAIL"},
     Fault.KEY_LEAKED: {"keys-hidden": "FAIL"},
+    Fault.KEY_LEAKED_IN_ERROR: {"keys-hidden": "FAIL"},
     Fault.KEY_IN_ERROR: dict.fromkeys(
         ["chat", "stream", "known-answers", "known-answers-stream", "malformed"], "FAIL"
     ),
@@ -45,7 +50,11 @@ FAULTS = {
     Fault.STREAM_WITHOUT_DONE: {"stream": "FAIL"},
     Fault.STREAM_CUT: {"known-answers-stream": "FAIL"},
     Fault.STREAM_AT_ONCE: {"stream": "FAIL"},
-    Fault.NO_METRICS: {"metrics": "FAIL", "metrics-count": "FAIL"},
+    Fault.NO_METRICS: {
+        "keys-hidden": "INCONCLUSIVE",
+        "metrics": "FAIL",
+        "metrics-count": "FAIL",
+    },
     Fault.METRICS_LACKING: {"metrics": "FAIL"},
     Fault.METRICS_FROZEN: {"metrics-count": "FAIL"},
     Fault.MALFORMED_ACCEPTED: {"malformed": "FAIL"},
@@ -194,6 +203,13 @@ def gpu_profile(tmp_path, monkeypatch):
 )
 def test_graphs_are_proven_on_a_gpu(fault, found):
     assert not_passed(smoke(fault)) == found
+
+
+def test_modules_of_the_same_names_are_not_taken_for_the_suites(monkeypatch):
+    monkeypatch.setattr(paths, "ROOT", paths.SMOKE_TESTS.parent)
+    for file in paths.SMOKE_TESTS.glob("*.py"):
+        monkeypatch.setitem(sys.modules, file.stem, ModuleType(file.stem))
+    assert not_passed(smoke()) == ON_CPU
 
 
 def test_missing_check_is_not_a_pass(tmp_path, monkeypatch):

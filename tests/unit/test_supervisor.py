@@ -18,7 +18,10 @@ ENGINE = r"""
 import os, pathlib, signal, subprocess, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 folder, port, mode = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-signal.signal(signal.SIGTERM, lambda *_: (folder / "term").touch())  # as upstream: drain, not die
+def on_stop(*_):
+    (folder / "term").touch()  # as upstream: drain, not die
+    if mode == "idle": os.kill(os.getpid(), signal.SIGKILL)  # as upstream, once it is idle
+signal.signal(signal.SIGTERM, on_stop)
 child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 (folder / "pids.new").write_text(f"{os.getpid()} {child.pid}")
 os.rename(folder / "pids.new", folder / "pids")
@@ -50,6 +53,20 @@ port, *limits = sys.argv[1:4 + 1]
 start, hang, drain = map(float, limits)
 limits = Limits(start_seconds=start, hang_seconds=hang, drain_seconds=drain)
 sys.exit(supervise(sys.argv[5:], dict(os.environ), int(port), "key", limits))
+"""
+
+# Put before SUPERVISE. What hangs in a driver ignores even SIGKILL.
+UNKILLABLE = """
+import os, signal
+from dflash_kit.engine import processes
+processes._KILL_SECONDS = 0.5
+kill = os.kill
+os.kill = lambda pid, number: None if number == signal.SIGKILL else kill(pid, number)
+"""
+COUNT_MEMORY_KILLS = """
+from pathlib import Path
+from dflash_kit.engine import processes
+processes._OOM_COUNTERS = (Path({file!r}),)
 """
 
 FAR = 1000.0  # seconds: a limit that a test must not reach
@@ -100,14 +117,18 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Served] = []
 
     def _start(
-        mode: str = "ok", start: float = FAR, hang: float = FAR, drain: float = FAR
+        mode: str = "ok",
+        start: float = FAR,
+        hang: float = FAR,
+        drain: float = FAR,
+        prepare: str = "",
     ) -> Served:
         port = free_port()
         engine = [sys.executable, "-c", ENGINE, str(tmp_path), str(port), mode]
         limits = [str(start), str(hang), str(drain)]
         with open(tmp_path / "log", "w") as log:
             process = subprocess.Popen(
-                [sys.executable, "-c", SUPERVISE, str(port), *limits, *engine],
+                [sys.executable, "-c", prepare + SUPERVISE, str(port), *limits, *engine],
                 stderr=log,
                 text=True,
             )
@@ -132,11 +153,12 @@ def slow_request(served: Served) -> socket.socket:
     return client
 
 
+@pytest.mark.parametrize("mode", ["ok", "idle"])
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_idle_engine_stops_cleanly_and_leaves_no_process(
-    start: Start, stop: signal.Signals
+    start: Start, stop: signal.Signals, mode: str
 ) -> None:
-    served = start()
+    served = start(mode)
     served.wait_ready()
     served.process.send_signal(stop)
     code, log = served.end()
@@ -156,6 +178,30 @@ def test_request_in_flight_is_answered_before_the_stop(start: Start) -> None:
         received = b"".join(iter(lambda: client.recv(4096), b""))
     assert received.endswith(b"finished")
     assert served.end()[0] == 0
+
+
+def test_a_crash_during_the_stop_is_no_clean_stop(start: Start) -> None:
+    served = start()
+    served.wait_ready()
+    with slow_request(served):
+        served.process.terminate()
+        served.wait_for((served.folder / "term").exists)
+        os.kill(served.pids()[0], signal.SIGABRT)
+        code, log = served.end()
+    assert code == 1
+    assert "during the stop, 1 connection(s) still open, by signal SIGABRT" in log
+
+
+def test_a_connection_kept_for_later_does_not_spoil_a_clean_stop(start: Start) -> None:
+    served = start()
+    served.wait_ready()
+    with slow_request(served):
+        served.process.terminate()
+        served.wait_for((served.folder / "term").exists)
+        os.kill(served.pids()[0], signal.SIGKILL)  # as upstream ends itself, once it is idle
+        code, log = served.end()
+    assert code == 0
+    assert "stopped in" in log
 
 
 def test_drain_longer_than_its_limit_is_killed(start: Start) -> None:
@@ -231,3 +277,29 @@ def test_killed_engine_is_named_by_its_signal(start: Start) -> None:
     code, log = served.end()
     assert code == 1
     assert "ended by itself, by signal SIGKILL" in log
+
+
+def test_processes_that_cannot_be_killed_are_named_after_the_reason(start: Start) -> None:
+    served = start("deaf", prepare=UNKILLABLE)
+    served.wait_for((served.folder / "pids").exists)
+    served.process.terminate()
+    code = served.process.wait()
+    reason, left = served.log().splitlines()
+    for pid in served.pids():
+        os.kill(pid, signal.SIGKILL)
+        assert str(pid) in left
+    assert code == 1
+    assert "while starting" in reason
+    assert "cannot be killed" in left and "sleep (S)" in left
+
+
+def test_a_hang_after_the_memory_limit_struck_says_so(start: Start, tmp_path: Path) -> None:
+    counter = tmp_path / "memory.events"
+    counter.write_text("oom 3\noom_kill 1\n")
+    served = start(hang=2.0, prepare=COUNT_MEMORY_KILLS.format(file=str(counter)))
+    served.wait_ready()
+    counter.write_text("oom 5\noom_kill 3\n")
+    os.kill(served.pids()[0], signal.SIGSTOP)
+    code, log = served.end()
+    assert code == 1
+    assert "is hung" in log and "the memory limit killed 2 process(es)" in log

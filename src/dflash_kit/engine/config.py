@@ -3,7 +3,7 @@
 import os
 import stat
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -22,7 +22,7 @@ CONFIG_NAME = "engine.yaml"
 class Rendered:
     """The engine's arguments (names without --) and the environment variables added for it."""
 
-    arguments: dict[str, Argument]
+    arguments: dict[str, Argument] = field(repr=False)  # both keys are among them
     environment: dict[str, str]
 
     @property

@@ -26,25 +26,29 @@ _BODY = '{"input_ids":[1],"sampling_params":{"max_new_tokens":1,"temperature":0,
 def probe(port: int, key: str, seconds: float = DEFAULT_SECONDS) -> str | None:
     """None if the engine on `port` generates within `seconds`, else one line that says why not."""
     deadline = monotonic() + seconds
-    sockets: list[socket] = []
+    received: dict[socket, bytes] = {}
     try:
         token = _ask(port, "POST", "/generate", key, _BODY)
-        sockets.append(token)
-        answer = _answer([token], min(deadline, monotonic() + PATIENCE_SECONDS))
-        if answer and not _busy(answer):
-            return _judge_token(answer)
-        health = _ask(port, "GET", "/health_generate", key, "")
-        sockets.append(health)
-        waiting = [health] if answer else [token, health]
-        answer = _answer(waiting, deadline)
+        received[token] = b""
+        answered = _answered([token], received, min(deadline, monotonic() + PATIENCE_SECONDS))
+        if not answered or _busy(received[token]):
+            health = _ask(port, "GET", "/health_generate", key, "")
+            received[health] = b""
+            waiting = [health] if answered else [token, health]
+            answered = _answered(waiting, received, deadline)
+            if answered is token and _busy(received[token]):  # its queue is full: one hope is left
+                answered = _answered([health], received, deadline)
     except OSError as error:
         return f"port {port}: {error}"
     finally:
-        for each in sockets:
+        for each in received:
             each.close()
-    if not answer:
+    if not answered:
         return f"no token and no finished batch in {seconds:g} s"
-    return None if b" 200 " in _status(answer) else f"cannot generate: {_text(answer)}"
+    answer = received[answered]
+    if b" 200 " not in _status(answer):
+        return f"cannot generate: {_text(answer)}"
+    return _judge_token(answer) if answered is token else None
 
 
 def _ask(port: int, method: str, path: str, key: str, body: str) -> socket:
@@ -62,16 +66,18 @@ def _ask(port: int, method: str, path: str, key: str, body: str) -> socket:
     return connection
 
 
-def _answer(waiting: list[socket], deadline: float) -> bytes:
-    """The first complete answer on one of `waiting`; empty if none came before `deadline`."""
-    received = {each: b"" for each in waiting}
+def _answered(
+    waiting: list[socket], received: dict[socket, bytes], deadline: float
+) -> socket | None:
+    """The first of `waiting` whose whole answer is in `received`; None if `deadline` is first."""
     while (left := deadline - monotonic()) > 0:
         for each in select(waiting, [], [], left)[0]:
             part = each.recv(65536)
             received[each] += part
             if not part:  # HTTP/1.0: the end of the connection is the end of the answer
-                return received[each] or b"nothing at all"
-    return b""
+                received[each] = received[each] or b"nothing at all"
+                return each
+    return None
 
 
 def _busy(answer: bytes) -> bool:
@@ -79,8 +85,6 @@ def _busy(answer: bytes) -> bool:
 
 
 def _judge_token(answer: bytes) -> str | None:
-    if b" 200 " not in _status(answer):
-        return f"cannot generate: {_text(answer)}"
     if b'"completion_tokens":1' not in answer.replace(b" ", b""):
         return "cannot generate: the answer holds no token"
     return None

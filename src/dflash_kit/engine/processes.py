@@ -10,6 +10,7 @@ from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 _KILL_PAUSE_SECONDS = 0.02
+_KILL_SECONDS = 60.0
 # The kernel's number for ESTABLISHED. A client that has closed, even in one direction alone, gets
 # no answer from the engine's HTTP server, so no other state has anyone waiting.
 _ESTABLISHED = "01"
@@ -45,6 +46,10 @@ def reap() -> Iterator[tuple[int, int]]:
 
 def descendants() -> dict[int, str]:
     """pid -> "name (state)" of every process below this one, zombies left out."""
+    return {pid: text for pid, text in _below().items() if not text.endswith("(Z)")}
+
+
+def _below() -> dict[int, str]:
     parents: dict[int, int] = {}
     described: dict[int, str] = {}
     for entry in Path("/proc").iterdir():
@@ -57,8 +62,7 @@ def descendants() -> dict[int, str]:
         name, _, rest = stat.partition("(")[2].rpartition(")")
         state, parent = rest.split()[:2]
         parents[int(entry.name)] = int(parent)
-        if state != "Z":
-            described[int(entry.name)] = f"{name} ({state})"
+        described[int(entry.name)] = f"{name} ({state})"
     return {pid: text for pid, text in described.items() if _is_below(pid, parents)}
 
 
@@ -70,19 +74,26 @@ def _is_below(pid: int, parents: dict[int, int]) -> bool:
     return False
 
 
-def kill_descendants() -> None:
+def kill_descendants() -> dict[int, str]:
     """End every process below this one by SIGKILL and wait for all; needs adopt_orphans().
+
+    Returns pid -> "name (state)" of those that are left after 10 s: one that waits in a hung
+    driver (state D) cannot be killed.
 
     SIGKILL because a stopped process ignores everything else, and again until none is left because
     one may have started another in between. Returns once the kernel has no child of ours: a
     process whose main thread is a zombie still holds its memory until the last thread is gone.
     """
+    deadline = time.monotonic() + _KILL_SECONDS
     while _has_children():
+        if time.monotonic() > deadline:
+            return _below()
         for pid in descendants():
             # It may have ended since we looked.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_KILL_PAUSE_SECONDS)
+    return {}
 
 
 def _has_children() -> bool:

@@ -4,13 +4,15 @@ import json
 import os
 import socket
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dflash_kit.engine import config, keys, processes
+from dflash_kit.engine.caches import cache_environment
 from dflash_kit.engine.identity import Identity, identify
 from dflash_kit.engine.supervisor import hold_signals, say, supervise
 from dflash_kit.errors import InputError
-from dflash_kit.profiles.detect import accepts, describe, describe_hardware, detect, gpus
+from dflash_kit.profiles.detect import accepts, describe, describe_hardware, detect, driver, gpus
 from dflash_kit.profiles.load import load_pair, load_profile
 from dflash_kit.profiles.models import Pair, Profile
 from dflash_kit.profiles.pair_check import pair_problems
@@ -28,7 +30,7 @@ class Plan:
     command: list[str]
     environment: dict[str, str]
     port: int
-    user_key: str
+    user_key: str = field(repr=False)
     identity: Identity
 
     def facts(self) -> dict[str, str]:
@@ -72,10 +74,14 @@ def make_plan(profile_name: str | None, point: str, port: int | None) -> Plan:
     profile = choose_profile(profile_name)
     pair = load_pair(profile.pair)
     preview = config.render(profile, pair, point, config.REDACTED, port)
+    refuse_environment({**os.environ, **preview.environment})
     refuse_bad_pair(pair)
     refuse_little_memory(profile)
     refuse_taken_port(str(preview.arguments.get("host", "127.0.0.1")), preview.port)
     identity = identify(profile.name, point)
+    # Without a GPU nothing is compiled on the host.
+    uses_gpus = profile.hardware.count > 0
+    caches = cache_environment(identity.tree, profile.name, driver()) if uses_gpus else {}
     made = keys.ensure_keys(keys.keys_dir())
     rendered = config.render(profile, pair, point, made, port)
     folder = config.run_dir()
@@ -85,7 +91,7 @@ def make_plan(profile_name: str | None, point: str, port: int | None) -> Plan:
     return Plan(
         profile=profile,
         command=[sys.executable, "-m", "sglang.launch_server", "--config", str(config_file)],
-        environment={**rendered.environment, IDENTITY_VARIABLE: str(identity_file)},
+        environment={**caches, **rendered.environment, IDENTITY_VARIABLE: str(identity_file)},
         port=rendered.port,
         user_key=made.user,
         identity=identity,
@@ -102,6 +108,21 @@ def choose_profile(name: str | None) -> Profile:
             f"profile {name}: hardware: got {describe(found)}, wanted {describe_hardware(profile)}"
         )
     return profile
+
+
+def refuse_environment(environment: Mapping[str, str]) -> None:
+    """InputError where a variable would put keys into the log or make acceptance a fiction."""
+    headers = environment.get("SGLANG_LOG_REQUEST_HEADERS", "")
+    if "authorization" in headers.lower():
+        raise InputError(
+            f"SGLANG_LOG_REQUEST_HEADERS: got {headers!r}, wanted it without authorization: "
+            "the engine would log the keys"
+        )
+    if simulated := environment.get("SGLANG_SIMULATE_ACC_LEN"):
+        raise InputError(
+            f"SGLANG_SIMULATE_ACC_LEN: got {simulated!r}, wanted it unset: "
+            "the engine would pretend how many tokens of the draft it accepts"
+        )
 
 
 def refuse_bad_pair(pair: Pair) -> None:

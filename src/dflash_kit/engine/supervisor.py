@@ -29,6 +29,9 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SIGNALS = (*_STOP_SIGNALS, signal.SIGCHLD)
 # How often limits and connections are looked at while no signal comes.
 _TICK_SECONDS = 0.2
+# The same during a stop: the engine ends itself once it is idle, and a look from before its last
+# client left would take that for a crash.
+_DRAIN_TICK_SECONDS = 0.02
 # Between a good answer and the next question (but several questions within hang_seconds), and
 # between a bad one and the next.
 _PAUSE_GOOD_SECONDS = 5.0
@@ -59,7 +62,7 @@ class Watch:
     """Probes the engine in a thread and keeps when it last generated (monotonic seconds)."""
 
     port: int
-    key: str
+    key: str = field(repr=False)
     hang_seconds: float
     last_good: float | None = None
     last_problem: str = "none yet"
@@ -93,6 +96,7 @@ class Supervisor:
         self.oom_kills = processes.oom_kills()
         self.started = time.monotonic()
         self.stopping: float | None = None
+        self.clients = 0  # still waiting when last looked at, during a stop
         self.ready = False
         # A session of its own: a Ctrl-C at the terminal reaches this process alone, which then
         # decides how the engine ends.
@@ -103,7 +107,8 @@ class Supervisor:
     def run(self) -> Outcome:
         """Until the engine has ended or has to be ended."""
         while True:
-            received = signal.sigtimedwait(_SIGNALS, _TICK_SECONDS)
+            tick = _DRAIN_TICK_SECONDS if self.stopping else _TICK_SECONDS
+            received = signal.sigtimedwait(_SIGNALS, tick)
             if received and received.si_signo in _STOP_SIGNALS:
                 outcome = self._on_stop(signal.Signals(received.si_signo).name)
             else:
@@ -119,6 +124,7 @@ class Supervisor:
         if not self.ready:
             return Outcome(0, f"{name} while starting: nothing was in flight")
         say(f"{name}: stopping; requests in flight may take {self.limits.drain_seconds:g} s")
+        self.clients = processes.waiting_clients(self.watch.port)
         os.kill(self.pid, signal.SIGTERM)
         return None
 
@@ -129,26 +135,37 @@ class Supervisor:
         return None
 
     def _explain_end(self, code: int) -> Outcome:
-        if self.stopping:
+        # Once it finds no request running after a SIGTERM, it kills itself. An open connection is
+        # then one that a client keeps for its next request: the kernel cannot tell it from a wait.
+        if self.stopping and code == -signal.SIGKILL and not self._memory_kills():
             return Outcome(0, f"stopped in {time.monotonic() - self.stopping:.1f} s")
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        reason = f"the engine ended by itself, {how}; its last lines above may say why"
+        during = (
+            f" during the stop, {self.clients} connection(s) still open" if self.stopping else ""
+        )
+        return Outcome(
+            1,
+            f"the engine ended by itself{during}, {how}; its last lines above may say why"
+            f"{self._memory_kills()}",
+        )
+
+    def _memory_kills(self) -> str:
         killed = processes.oom_kills() - self.oom_kills
-        if killed > 0:
-            reason += f"; the memory limit killed {killed} process(es): raise the container's limit"
-        return Outcome(1, reason)
+        if killed <= 0:
+            return ""
+        return f"; the memory limit killed {killed} process(es): raise the container's limit"
 
     def _drain(self) -> Outcome | None:
         """The engine looks every 5 s whether it is idle; no waiting client means that it is."""
         assert self.stopping is not None
         took = time.monotonic() - self.stopping
-        clients = processes.waiting_clients(self.watch.port)
-        if clients == 0:
+        self.clients = processes.waiting_clients(self.watch.port)
+        if self.clients == 0:
             return Outcome(0, f"stopped in {took:.1f} s")
         if took > self.limits.drain_seconds:
             return Outcome(
                 1,
-                f"{clients} connection(s) still open {took:.0f} s after the stop "
+                f"{self.clients} connection(s) still open {took:.0f} s after the stop "
                 f"(drain_seconds {self.limits.drain_seconds:g}): killed",
             )
         return None
@@ -173,7 +190,7 @@ class Supervisor:
             1,
             f"the engine {what} {seconds:.0f} s ({limit} "
             f"{getattr(self.limits, limit):g}); last answer: {self.watch.last_problem}; "
-            f"processes: {states}; killed",
+            f"processes: {states}{self._memory_kills()}; killed",
         )
 
 
@@ -186,6 +203,8 @@ def supervise(
 ) -> int:
     """Run `command` until it ends; leave no process of it behind; return the exit code.
 
+    A process that cannot be killed is exit 1: the end of the container has to take it.
+
     `port` and `key` are where and how to ask it for a token. A stop signal that hold_signals()
     kept is honoured.
     """
@@ -196,8 +215,12 @@ def supervise(
         supervisor = Supervisor(command, environment, watch, limits)
         watch.start()
         outcome = supervisor.run()
+        say(outcome.reason)
     finally:
         watch.stop()
-        processes.kill_descendants()
-    say(outcome.reason)
+        left = processes.kill_descendants()
+    if left:
+        names = ", ".join(f"{pid} {text}" for pid, text in left.items())
+        say(f"cannot be killed: {names}; left to the end of the container")
+        return 1
     return outcome.exit_code

@@ -9,7 +9,10 @@ from dflash_kit.errors import InputError, Undetermined
 from dflash_kit.profiles.load import load_profile, profile_names
 from dflash_kit.profiles.models import NO_ACCELERATOR, Profile
 
-_QUERY = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+_NVIDIA_SMI = "nvidia-smi"
+# A driver that hangs would hold this process for ever.
+_TIMEOUT_SECONDS = 30.0
+_DEVICES = Path("/dev")
 
 
 def gpus() -> list[str]:
@@ -17,17 +20,45 @@ def gpus() -> list[str]:
 
     Undetermined where a GPU's device file exists but the driver does not say what it is.
     """
-    if shutil.which(_QUERY[0]):
-        answer = subprocess.run(_QUERY, capture_output=True, text=True, check=False)
-        if answer.returncode == 0:
-            return [line.strip() for line in answer.stdout.splitlines() if line.strip()]
-        reason = (answer.stdout + answer.stderr).strip().replace("\n", " ")
+    return _query("name")
+
+
+def driver() -> str:
+    """The version of the GPU driver; Undetermined as gpus()."""
+    return ", ".join(sorted(set(_query("driver_version"))))
+
+
+def _query(field: str) -> list[str]:
+    """`field` of each GPU, as nvidia-smi prints it."""
+    if shutil.which(_NVIDIA_SMI):
+        code, said = _run([_NVIDIA_SMI, f"--query-gpu={field}", "--format=csv,noheader"])
+        if code == 0:
+            return [line.strip() for line in said.splitlines() if line.strip()]
+        reason = said.strip().replace("\n", " ")
     else:
-        reason = "nvidia-smi is not on the PATH"
-    devices = sorted(str(path) for path in Path("/dev").glob("nvidia[0-9]*"))
+        reason = f"{_NVIDIA_SMI} is not on the PATH"
+    devices = sorted(str(path) for path in _DEVICES.glob("nvidia[0-9]*"))
     if devices:
         raise Undetermined(f"GPU: {', '.join(devices)} exist, but: {reason}; name a profile")
     return []
+
+
+def _run(command: list[str]) -> tuple[int, str]:
+    """Exit code and output; Undetermined where it does not end."""
+    # Not subprocess.run: it waits for what it has killed, and a process that hangs in the driver
+    # cannot be killed.
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
+    try:
+        said, _ = process.communicate(timeout=_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise Undetermined(
+            f"GPU: {command[0]} gave no answer in {_TIMEOUT_SECONDS:g} s: the driver hangs; "
+            "restart the host"
+        ) from None
+    return process.returncode, said
 
 
 def accepts(profile: Profile, found: list[str]) -> bool:

@@ -52,6 +52,16 @@ def assemble(release_dir: Path, wheel: Path, out: Path) -> tuple[Lock, str]:
     return lock, text
 
 
+def expect_meant(release_dir: Path, release: str, tree: str) -> None:
+    """ReleaseError unless the build was asked for what the lock says: labels repeat the former."""
+    lock = lockfile.read(release_dir)
+    if (release, tree) != (lock.release, lock.tree):
+        raise ReleaseError(
+            f"docker-bake.json: got {release} with tree {tree}, wanted {lock.release} with tree "
+            f"{lock.tree} as in {lockfile.NAME}; next: dflash-kit release lock"
+        )
+
+
 def write_info(lock: Lock, text: str, variant: str, info: Path) -> None:
     """What an image says of itself: the listing of its tree, and where that came from."""
     info.mkdir(parents=True, exist_ok=True)
@@ -93,9 +103,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="assemble", description=__doc__)
     for name in ("release-dir", "wheel", "out", "info"):
         parser.add_argument(f"--{name}", type=Path, required=True)
+    for name in ("release", "tree"):
+        parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--variant", choices=lockfile.VARIANTS, required=True)
     given = parser.parse_args()
     try:
+        expect_meant(given.release_dir, given.release, given.tree)
         lock, text = assemble(given.release_dir, given.wheel, given.out)
     except ReleaseError as error:
         for line in str(error).splitlines():

@@ -98,6 +98,10 @@ def verify(
     chosen = known.named(release)
     if (wheel or keep) and len(chosen) > 1:
         raise InputError("--wheel and --keep are for one release; next: name it")
+    if wheel and not wheel.is_file():
+        raise InputError(f"--wheel: {_short(str(wheel))} is no file, wanted the upstream wheel")
+    if keep and keep.exists() and not (keep.is_dir() and not any(keep.iterdir())):
+        raise InputError(f"--keep: {_short(str(keep))} exists, wanted a new or an empty folder")
     found = {}
     for name, entry in chosen.items():
         upstream = wheel or wheels.upstream_wheel(entry, _wheel_folder())

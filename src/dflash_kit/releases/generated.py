@@ -14,12 +14,7 @@ def texts(catalogue: Catalogue, images: Path) -> dict[str, str]:
         _bake_release(lockfile.read(images / name), release)
         for name, release in catalogue.releases.items()
     ]
-    bake = {
-        "variable": {
-            "DEFAULT_RELEASE": {"default": catalogue.default},
-            "RELEASES": {"default": releases},
-        }
-    }
+    bake = {"variable": {"RELEASES": {"default": releases}}}
     return {
         ".env": (
             "# Generated from images/releases.yaml by `dflash-kit release lock`.\n"
@@ -36,7 +31,6 @@ def _bake_release(lock: lockfile.Lock, release: Release) -> dict[str, Any]:
         "sglang": lock.sglang,
         "base": release.base,
         "uv": release.uv,
-        "wheel": lock.wheel.file,
         "patches": ",".join(patch.name for patch in lock.patches),
         "tree": lock.tree,
         "torch_index": indexes,

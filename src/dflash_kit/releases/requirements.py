@@ -37,25 +37,39 @@ def compiled(release: Release, variant: str, source: Path) -> str:
         file.write("\n".join(overrides(release, variant)))
         file.flush()
         done = subprocess.run(
-            _command(release, variant, source, file.name), capture_output=True, text=True
+            command(release, variant, source, file.name), capture_output=True, text=True
         )
     if done.returncode != 0:
         raise Undetermined(f"{source}: cannot be compiled: {' '.join(done.stderr.split())}")
     return header(release, variant) + done.stdout
 
 
-def _command(release: Release, variant: str, source: Path, overrides_file: str) -> list[str]:
+def command(release: Release, variant: str, source: Path, overrides_file: str) -> list[str]:
+    """What compiles `source`, with `overrides` in a file."""
     # A bare date would be taken in the local time zone and lock other files elsewhere.
     end_of_cutoff = f"{release.cutoff + timedelta(days=1)}T00:00:00Z"
     platform = f"x86_64-manylinux_{release.glibc.replace('.', '_')}"
-    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config"]
-    command += ["--python-version", release.python, "--python-platform", platform]
-    command += ["--exclude-newer", end_of_cutoff, "--overrides", overrides_file]
-    command += ["--generate-hashes", "--no-header", "--no-annotate"]
-    command += ["--no-emit-package", PACKAGE, str(source)]
-    if release.variant(variant).torch_index:
-        command += [word for folder in _wheelhouses() for word in ("--find-links", folder)]
-    return command
+    words = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config"]
+    words += ["--python-version", release.python, "--python-platform", platform]
+    words += ["--exclude-newer", end_of_cutoff, "--overrides", overrides_file]
+    words += ["--generate-hashes", "--no-header", "--no-annotate"]
+    words += ["--no-emit-package", PACKAGE, str(source)]
+    if index := release.variant(variant).torch_index:
+        words += _where_torch_is(overrides(release, variant), index)
+    return words
+
+
+def _where_torch_is(pins: list[str], index: str) -> list[str]:
+    """The wheelhouses, and the index of torch where none of them has the build that is pinned."""
+    folders = _wheelhouses()
+    options = [word for folder in folders for word in ("--find-links", folder)]
+    builds = [pin.removeprefix("torch==") for pin in pins if pin.startswith("torch==")]
+    if any([*Path(folder).glob(f"torch-{build}-*.whl")] for folder in folders for build in builds):
+        return options
+    # An index that does not tell when a file was uploaded has none from before the cut-off; torch
+    # is pinned without it.
+    options += ["--index", index, "--index-strategy", "unsafe-best-match"]
+    return [*options, "--exclude-newer-package", "torch=false"]
 
 
 def _wheelhouses() -> list[str]:

@@ -6,16 +6,18 @@ import json
 import os
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
 from dflash_kit import paths
+from dflash_kit.engine.probe import DEFAULT_PORT
 from dflash_kit.errors import InputError
 from dflash_kit.profiles.load import load_profile
 from dflash_kit.releases import catalogue, lockfile, series
-from dflash_kit.smoke import output, receipt, runner
+from dflash_kit.smoke import output, receipt
 from dflash_kit.smoke.client import Engine, expect_reachable
-from dflash_kit.smoke.credentials import find_keys
+from dflash_kit.smoke.credentials import expect_key_options, find_keys
 from dflash_kit.smoke.receipt import Verdict
 from dflash_kit.smoke.wanted import Wanted
 
@@ -33,9 +35,13 @@ def smoke(
     point: Annotated[str, typer.Option(help="Point that must run; default: any.")] = "",
 ) -> None:
     """Check the engine in service; exit 0 all pass, 1 a check failed, 3 one could not be judged."""
-    url = url.rstrip("/") or f"http://127.0.0.1:{os.environ.get('DFLASH_KIT_PORT', '30000')}"
+    # Only here: the other commands do without pytest, and the engine's memory is not for it.
+    from dflash_kit.smoke import runner
+
+    url = url.rstrip("/") or f"http://127.0.0.1:{os.environ.get('DFLASH_KIT_PORT') or DEFAULT_PORT}"
     wanted = Wanted(load_lock(release or default_release()), profile or None, point or None)
     expect_usable(url, wanted)
+    expect_key_options(url, key_file, admin_key_file)
     expect_reachable(url)
     keys, source = find_keys(key_file, admin_key_file)
     with output.live_line(url) as progress:
@@ -73,7 +79,11 @@ def expect_usable(url: str, wanted: Wanted) -> None:
     Raises:
         InputError: the URL's scheme, the profile or its point.
     """
-    if not url.startswith(("http://", "https://")):
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        host = None
+    if not host or not url.startswith(("http://", "https://")):
         raise InputError(f"--url: got {url!r}, wanted http://HOST:PORT")
     if wanted.profile:
         points = load_profile(wanted.profile).points

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from dflash_kit import paths
 from dflash_kit.engine.keys import ADMIN, USER, Keys, keys_dir, read_key
@@ -12,6 +14,33 @@ from dflash_kit.errors import InputError, Undetermined
 # Services of docker-compose.yml that run an engine.
 SERVICES = ("engine", "engine-gpu")
 COMPOSE_SECONDS = 30
+
+
+def expect_key_options(url: str, user_file: Path | None, admin_file: Path | None) -> None:
+    """Refuse to send the keys of this node's engine to another host.
+
+    Inside an image the engine is another container, and the keys are those of the volume that both
+    mount.
+
+    Raises:
+        InputError: one key file without the other, or none where the engine is elsewhere.
+    """
+    if bool(user_file) != bool(admin_file):
+        raise InputError("keys: got one of --key-file and --admin-key-file, wanted both or none")
+    if not user_file and not _is_here(url) and not paths.PATCHES_FILE.exists():
+        raise InputError(
+            f"keys: {url} is not this host, and the keys found here are not for others; "
+            "give --key-file and --admin-key-file"
+        )
+
+
+def _is_here(url: str) -> bool:
+    """Whether the URL's host is this one: a loopback address or localhost."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name
 
 
 def find_keys(user_file: Path | None, admin_file: Path | None) -> tuple[Keys, str]:
@@ -24,8 +53,6 @@ def find_keys(user_file: Path | None, admin_file: Path | None) -> tuple[Keys, st
     if user_file and admin_file:
         keys = Keys(user=_read(user_file), admin=_read(admin_file))
         return keys, f"{user_file} and {admin_file}"
-    if user_file or admin_file:
-        raise InputError("keys: got one of --key-file and --admin-key-file, wanted both or none")
     folder = keys_dir()
     if (folder / USER).exists() or paths.PATCHES_FILE.exists():
         return Keys(user=read_key(folder, USER), admin=read_key(folder, ADMIN)), str(folder)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from dflash_kit.smoke import plugin
 from dflash_kit.smoke.checks import CHECKS
 from dflash_kit.smoke.receipt import Receipt, Verdict
+
+if TYPE_CHECKING:  # it imports pytest
+    from dflash_kit.smoke import plugin
 
 COLOURS = {
     Verdict.PASS: "green",
