@@ -6,7 +6,7 @@ import threading
 import pytest
 import requests
 
-from tests.e2e.node import Node, running
+from tests.e2e.node import ROOT, Node, running
 
 
 def said(node: Node, fault: str, seconds: float) -> str:
@@ -61,13 +61,19 @@ def test_an_idle_stop_is_clean() -> None:
         assert node.container.attrs["State"]["ExitCode"] == 0
 
 
-def test_too_little_memory_is_said() -> None:
-    node = Node("dflash-kit-e2e-memory", 30013, DFLASH_KIT_MEMORY="600m")
+@pytest.mark.parametrize(
+    ("variable", "value", "line"),
+    [
+        ("DFLASH_KIT_MEMORY", "600m", "profile cpu-tiny: memory: got 600 MiB"),
+        ("DFLASH_KIT_PROFILE", "nope", "unknown profile 'nope'"),
+    ],
+)
+def test_a_refused_start_says_why_and_ends(variable: str, value: str, line: str) -> None:
+    node = Node("dflash-kit-e2e-refused", 30013, **{variable: value})
     try:
-        done = node.compose(
-            "up", "--detach", "--wait", "--wait-timeout", "60", "engine", check=False
-        )
-        assert done.returncode != 0
-        assert "memory: got 600 MiB" in node.logs()
+        done = node.run(ROOT / "scripts" / "start", check=False)
+        assert done.returncode == 1
+        assert f"dflash-kit: {line}" in done.stderr
+        assert node.container.attrs["State"]["Running"] is False
     finally:
         node.down()
