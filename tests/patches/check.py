@@ -4,7 +4,8 @@
     check.py run --trees TREES [--python PYTHON] [--json]        (a Python with the engine's wheels)
 
 `prepare` makes three kinds of source trees: patched (the whole series), unpatched (the wheel),
-and one without-<patch> for each patch, the whole series less that one. `run` takes the test of
+and one without-<patch> for each patch, the whole series less that one, or only what comes before
+it where a later patch builds on it. `run` takes the test of
 each patch through them: it has to pass on the first, to fail on the second, and to fail on the
 third as the test's own WITHOUT says. Exit codes: 0 all as wanted, 1 not, 2 wrong usage.
 """
@@ -16,6 +17,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -57,12 +59,19 @@ def prepare(release_dir: Path, wheel: Path, out: Path) -> None:
     """Write all trees below `out`; dflash_kit's ReleaseError where a patch does not apply."""
     from dflash_kit.releases import assemble, series
 
-    names = series.names(release_dir)
-    wanted: dict[str, list[str]] = {PATCHED: names, UNPATCHED: []}
-    for name in names:
-        wanted[WITHOUT + Path(name).stem] = [other for other in names if other != name]
-    for tree, patches in wanted.items():
+    def make(tree: str, patches: list[str]) -> None:
         assemble.make_tree(release_dir, wheel, patches, (), out / tree)
+
+    names = series.names(release_dir)
+    make(PATCHED, names)
+    make(UNPATCHED, [])
+    for at, name in enumerate(names):
+        tree = WITHOUT + Path(name).stem
+        try:
+            make(tree, names[:at] + names[at + 1 :])
+        except series.ReleaseError:
+            shutil.rmtree(out / tree)
+            make(tree, names[:at])
 
 
 def patches_of(trees: Path) -> list[str]:

@@ -87,15 +87,31 @@ def draft_pass(one_rank: None, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     """run(forward, requests=, block_size=) -> the worker after one real draft pass.
 
     `forward` stands in for the draft runner's: it takes the ForwardBatch that the real
-    worker built. The pass ends where the worker asks for hidden states that it has not.
+    worker built. The pass ends before the verify input, or where the worker of 0.5.11
+    asks for hidden states that it has not. `host_lens` are the lengths that the host
+    knows, `attributes` of the worker replace those of `_bare_worker`.
     """
     from sglang.srt.speculative import dflash_worker
 
+    class Drafted(Exception):
+        pass
+
+    def verify_input(**_: Any) -> None:
+        raise Drafted
+
     # A Triton kernel on the unpatched tree, and no part of what is looked at here.
     monkeypatch.setattr(dflash_worker, "assign_req_to_token_pool_func", lambda *_: None)
+    monkeypatch.setattr(dflash_worker, "DFlashVerifyInput", verify_input)
 
-    def run(forward: Callable[[Any], Any], requests: int = 2, block_size: int = 8) -> Any:
+    def run(
+        forward: Callable[[Any], Any],
+        requests: int = 2,
+        block_size: int = 8,
+        host_lens: tuple[int, ...] | None = None,
+        **attributes: Any,
+    ) -> Any:
         worker = _bare_worker(dflash_worker.DFlashWorker, forward, requests, block_size)
+        vars(worker).update(attributes)
         prefix = torch.full((requests,), 5, dtype=torch.int32)
         batch = SimpleNamespace(
             forward_mode=dflash_worker.ForwardMode.DECODE,
@@ -103,12 +119,15 @@ def draft_pass(one_rank: None, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
             sampling_info=None,
             batch_size=lambda: requests,
             seq_lens=prefix,
+            seq_lens_cpu=torch.tensor(host_lens or prefix.tolist()),
             req_pool_indices=torch.arange(1, requests + 1),
         )
         state = SimpleNamespace(
-            verified_id=torch.zeros(requests, dtype=torch.int64), draft_seq_lens=prefix
+            verified_id=torch.zeros(requests, dtype=torch.int64),
+            draft_seq_lens=prefix,
+            block=None,
         )
-        with pytest.raises(RuntimeError, match="no hidden states"):
+        with pytest.raises((Drafted, RuntimeError), match="^$|no hidden states"):
             worker._prepare_for_speculative_decoding(batch, state)
         return worker
 
@@ -134,6 +153,12 @@ def _bare_worker(cls: type, forward: Callable[[Any], Any], requests: int, block_
         block_size=block_size,
         tp_rank=0,
         draft_passes={"cuda_graph": 0, "eager": 0},
+        use_compact_draft_cache=False,
+        _block_needs_slots=True,
+        _padding_slots=torch.zeros(requests * block_size, dtype=torch.int64),
+        draft_model=SimpleNamespace(
+            block_tokens=torch.zeros(requests * block_size, dtype=torch.int64)
+        ),
         _mask_token_id=3,
         _draft_block_ids_buf=None,
         _draft_block_spec_info=None,

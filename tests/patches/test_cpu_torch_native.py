@@ -141,6 +141,7 @@ def test_draft_runs_on_torch_native(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dflash_worker, "get_global_server_args", lambda: None)
     arguments = SimpleNamespace(
         page_size=1,
+        disable_cuda_graph=True,
         speculative_dflash_draft_window_size=None,
         speculative_draft_attention_backend=None,
         get_attention_backends=lambda: ("torch_native", "torch_native"),
