@@ -35,7 +35,7 @@ def render(
 ) -> Rendered:
     """What `profile` with `pair` runs at `point`; `port` replaces the profile's.
 
-    InputError where the profile has no such point.
+    InputError where the profile has no such point, or `port` is none.
     """
     points = {str(name): settings for name, settings in profile.points.items()}
     if point not in points:
@@ -53,12 +53,20 @@ def render(
             "speculative-num-draft-tokens": pair.match.block_size,
         }
     if port is not None:
-        arguments["port"] = port
+        arguments["port"] = port_number("--port", port)
     arguments |= {"api-key": keys.user, "admin-api-key": keys.admin}
     # The engine's own health endpoint must not give up before the kit does: once it has, a stop
     # drops the requests in flight.
     health = {"SGLANG_HEALTH_CHECK_TIMEOUT": str(int(profile.limits.hang_seconds))}
     return Rendered(arguments, {**profile.engine.environment, **health})
+
+
+def port_number(source: str, value: str | int) -> int:
+    """`value` as a TCP port; InputError, which names `source`, where it is none."""
+    text = str(value)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 65535):
+        raise InputError(f"{source}: got {text}, wanted a port: 1 to 65535")
+    return int(text)
 
 
 def run_dir() -> Path:

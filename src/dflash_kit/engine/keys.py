@@ -14,6 +14,8 @@ ADMIN = "admin"
 ROLES = (USER, ADMIN)
 # What fits into an Authorization header and is not taken for an option of the engine.
 _USABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~+/=-]*")
+# A shorter one can be guessed, and may be part of an ordinary text.
+MIN_LENGTH = 16
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,19 @@ def read_key(folder: Path, role: str) -> str:
         raise InputError(f"keys: {file}: got mode {mode & 0o777:04o}, wanted 0600: chmod 0600 it")
     if not key:
         raise InputError(f"keys: {file} is empty: delete it, and the next start makes a new one")
+    expect_usable(file, key)
+    return key
+
+
+def expect_usable(file: Path, key: str) -> None:
+    """InputError where the key read from `file` is none that an engine takes."""
     if not _USABLE.fullmatch(key):
         raise InputError(
             f"keys: {file}: wanted letters, digits and . _ ~ + / = - alone, the first of them a "
             "letter or digit"
         )
-    return key
+    if len(key) < MIN_LENGTH:
+        raise InputError(f"keys: {file}: got {len(key)} characters, wanted at least {MIN_LENGTH}")
 
 
 def _make(file: Path) -> None:

@@ -54,7 +54,7 @@ def _read(file: Path) -> Any:
         return yaml.safe_load(file.read_text())
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # the latter: a date that is none, or not UTF-8
         reason = " ".join(str(error).split())
         raise InputError(f"{file}: is not YAML: {reason}") from None
 

@@ -43,13 +43,20 @@ class Engine(_Strict):
     arguments: dict[str, Argument]
     environment: dict[str, str]
 
+    @model_validator(mode="after")
+    def _has_a_port(self) -> "Engine":
+        port = self.arguments.get("port")
+        if type(port) is not int or not 1 <= port <= 65535:
+            raise ValueError(f"arguments.port: got {port!r}, wanted a port: 1 to 65535")
+        return self
+
 
 class Limits(_Strict):
     """How long, in seconds, an engine may start, give no token, and finish its last requests."""
 
-    start_seconds: float = Field(gt=0)
-    hang_seconds: float = Field(gt=0)
-    drain_seconds: float = Field(gt=0)
+    start_seconds: float = Field(gt=0, allow_inf_nan=False)
+    hang_seconds: float = Field(gt=0, allow_inf_nan=False)
+    drain_seconds: float = Field(gt=0, allow_inf_nan=False)
 
 
 class Profile(_Strict):
@@ -88,7 +95,7 @@ class Match(_Strict):
 class Acceptance(_Strict):
     """The least mean number of tokens that a verify pass must yield, of `block_size`."""
 
-    floor: float = Field(gt=1)
+    floor: float = Field(gt=1, allow_inf_nan=False)
 
 
 class Pair(_Strict):

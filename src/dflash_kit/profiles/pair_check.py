@@ -24,8 +24,8 @@ def check_pair(target: Config, draft: Config, pair: Pair) -> list[str]:
 
     One line a problem: model, field, got, wanted.
     """
-    text = target.get("text_config", target)  # multimodal targets nest their language model
-    dflash = draft.get("dflash_config") or {}
+    text = _mapping(target.get("text_config", target))  # multimodal: the language model is nested
+    dflash = _mapping(draft.get("dflash_config"))
     match = pair.match
     facts = [
         ("draft block_size", draft.get("block_size"), match.block_size),
@@ -57,13 +57,22 @@ def _out_of_range(dflash: Config, text: Config) -> list[str]:
             f"vocabulary of {vocabulary}"
         )
     depth = text.get("num_hidden_layers")
-    layers = dflash.get("target_layer_ids") or []
-    if isinstance(depth, int) and any(layer not in range(depth) for layer in layers):
+    layers = dflash.get("target_layer_ids")
+    if (
+        isinstance(depth, int)
+        and isinstance(layers, list)
+        and any(layer not in range(depth) for layer in layers)
+    ):
         problems.append(
             f"draft dflash_config.target_layer_ids: got {layers}, wanted within the target's "
             f"{depth} layers (0 to {depth - 1})"
         )
     return problems
+
+
+def _mapping(value: Any) -> Config:
+    """What is no mapping has no fields: each of them is then a problem of its own."""
+    return value if isinstance(value, dict) else {}
 
 
 def _dtype(config: Config) -> Any:
@@ -73,10 +82,10 @@ def _dtype(config: Config) -> Any:
 
 def _read_model(role: str, model: Model) -> tuple[Config, list[str]]:
     folder = model.folder
-    if not folder.is_dir():
-        return {}, [f"{role}: {folder} is missing: wanted a folder with the {role} model"]
     file = folder / "config.json"
     try:
+        if not folder.is_dir():
+            return {}, [f"{role}: {folder} is missing: wanted a folder with the {role} model"]
         config = json.loads(file.read_text())
     except OSError as error:
         return {}, [f"{role}: {file} cannot be read: {error.strerror}"]

@@ -90,10 +90,10 @@ def load(file: Path) -> Catalogue:
         return Catalogue.model_validate(yaml.safe_load(file.read_text()))
     except OSError as error:
         raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: is not YAML: {' '.join(str(error).split())}") from None
     except ValidationError as error:
         raise InputError("\n".join(f"{file}: {line}" for line in _lines(error))) from None
+    except (yaml.YAMLError, ValueError) as error:  # the latter: a date that is none, or not UTF-8
+        raise InputError(f"{file}: is not YAML: {' '.join(str(error).split())}") from None
 
 
 def _lines(error: ValidationError) -> list[str]:

@@ -100,13 +100,28 @@ def verify(
         raise InputError("--wheel and --keep are for one release; next: name it")
     if wheel and not wheel.is_file():
         raise InputError(f"--wheel: {_short(str(wheel))} is no file, wanted the upstream wheel")
-    if keep and keep.exists() and not (keep.is_dir() and not any(keep.iterdir())):
-        raise InputError(f"--keep: {_short(str(keep))} exists, wanted a new or an empty folder")
+    if keep:
+        _make_new_folder(keep)
     found = {}
     for name, entry in chosen.items():
         upstream = wheel or wheels.upstream_wheel(entry, _wheel_folder())
         found[name] = locking.verify(name, entry, paths.IMAGES / name, upstream, keep)
     _report(found, "wheel, patches, requirements and tree are as locked", as_json)
+
+
+def _make_new_folder(keep: Path) -> None:
+    """Make the folder now: that it cannot be is better known before the work than after it."""
+    try:
+        keep.mkdir(parents=True, exist_ok=True)
+        taken = any(keep.iterdir())
+    except FileExistsError:
+        taken = True
+    except OSError as error:
+        raise InputError(
+            f"--keep: {_short(str(keep))}: {error.strerror}, wanted a new or an empty folder"
+        ) from None
+    if taken:
+        raise InputError(f"--keep: {_short(str(keep))} exists, wanted a new or an empty folder")
 
 
 def _report(found: dict[str, list[str]], good: str, as_json: bool) -> None:

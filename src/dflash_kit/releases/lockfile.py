@@ -14,6 +14,16 @@ NAME = "release.lock.json"
 VARIANTS = ("cpu", "cuda")
 RELOCK = "if that is meant: dflash-kit release lock"
 
+_KINDS = {
+    "release": str,
+    "sglang": str,
+    "wheel": dict,
+    "drop": list,
+    "requirements": dict,
+    "patches": list,
+    "tree": str,
+}
+
 
 @dataclass(frozen=True)
 class Wheel:
@@ -48,19 +58,34 @@ def read(release_dir: Path) -> Lock:
     file = release_dir / NAME
     again = "next: dflash-kit release lock"
     try:
-        content: dict[str, Any] = json.loads(file.read_text())
-        return Lock(
-            **content
-            | {
-                "wheel": Wheel(**content["wheel"]),
-                "drop": tuple(content["drop"]),
-                "patches": tuple(Patch(**patch) for patch in content["patches"]),
-            }
-        )
+        return _lock(json.loads(file.read_text()))
     except FileNotFoundError:
         raise ReleaseError(f"{file}: does not exist; {again}") from None
+    except OSError as error:
+        raise ReleaseError(f"{file}: cannot be read: {error.strerror}; {again}") from None
     except (ValueError, TypeError, KeyError) as error:
         raise ReleaseError(f"{file}: is not a release lock: {error}; {again}") from None
+
+
+def _lock(content: Any) -> Lock:
+    """The lock that `content` is; TypeError or KeyError where it is none."""
+    for name, kind in _KINDS.items():
+        if not isinstance(content[name], kind):
+            raise TypeError(f"{name}: got {content[name]!r}, wanted a {kind.__name__}")
+    lock = Lock(
+        **content
+        | {
+            "wheel": Wheel(**content["wheel"]),
+            "drop": tuple(content["drop"]),
+            "patches": tuple(Patch(**patch) for patch in content["patches"]),
+        }
+    )
+    patches = [text for patch in content["patches"] for text in patch.values()]
+    texts = [*content["wheel"].values(), *lock.drop, *lock.requirements.values(), *patches]
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"got {text!r}, wanted a str")
+    return lock
 
 
 def requirement_files(release_dir: Path) -> list[Path]:

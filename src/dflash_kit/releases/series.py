@@ -34,12 +34,15 @@ class Patch:
 
 
 def names(release_dir: Path) -> list[str]:
-    """The patch names of the series, in order; ReleaseError where there is no series file."""
+    """The patch names of the series, in order; ReleaseError where that file is none."""
     file = release_dir / FOLDER / SERIES
     try:
         lines = [line.strip() for line in file.read_text().splitlines()]
     except FileNotFoundError:
         raise ReleaseError(f"{file}: does not exist, wanted a list of patch names") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ReleaseError(f"{file}: cannot be read: {reason}, wanted patch names") from None
     return [line for line in lines if line and not line.startswith("#")]
 
 
@@ -72,13 +75,16 @@ def apply(release_dir: Path, patch_names: list[str], root: Path) -> None:
     """Apply patches below `root`, which holds sglang/; ReleaseError at the first that fails."""
     for name in patch_names:
         file = release_dir / FOLDER / name
-        done = subprocess.run(
-            ["git", "apply", "-p1", "--verbose", "--whitespace=nowarn", str(file.resolve())],
-            cwd=root,
-            env=_git_environment(root),
-            capture_output=True,
-            text=True,
-        )
+        try:
+            done = subprocess.run(
+                ["git", "apply", "-p1", "--verbose", "--whitespace=nowarn", str(file.resolve())],
+                cwd=root,
+                env=_git_environment(root),
+                capture_output=True,
+                text=True,
+            )
+        except OSError as error:
+            raise ReleaseError(f"git: cannot be run: {error.strerror}; next: install git") from None
         if done.returncode != 0:
             raise ReleaseError(f"{file}: patch does not apply: {_reason(file, done.stderr)}")
 

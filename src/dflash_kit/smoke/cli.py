@@ -3,42 +3,49 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 from urllib.parse import urlsplit
 
 import typer
 
 from dflash_kit import paths
-from dflash_kit.engine.probe import DEFAULT_PORT
-from dflash_kit.errors import InputError
+from dflash_kit.errors import CheckFailed, InputError
 from dflash_kit.profiles.load import load_profile
+from dflash_kit.profiles.models import PointName
 from dflash_kit.releases import catalogue, lockfile, series
 from dflash_kit.smoke import output, receipt
+from dflash_kit.smoke.address import default_url
 from dflash_kit.smoke.client import Engine, expect_reachable
 from dflash_kit.smoke.credentials import expect_key_options, find_keys
-from dflash_kit.smoke.receipt import Verdict
+from dflash_kit.smoke.receipt import Receipt, Verdict
 from dflash_kit.smoke.wanted import Wanted
 
 EXIT_CODES = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}
 
 
 def smoke(
-    url: Annotated[str, typer.Option(help="The engine; default: port $DFLASH_KIT_PORT here.")] = "",
+    url: Annotated[
+        str, typer.Option(help="The engine; default: $DFLASH_KIT_BIND, port $DFLASH_KIT_PORT.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the receipt alone.")] = False,
     receipt_file: Annotated[Path | None, typer.Option("--receipt", help="Receipt's file.")] = None,
     key_file: Annotated[Path | None, typer.Option(help="File with the user key.")] = None,
     admin_key_file: Annotated[Path | None, typer.Option(help="File with the admin key.")] = None,
     release: Annotated[str, typer.Option(help="Release to hold the engine to.")] = "",
-    profile: Annotated[str, typer.Option(help="Profile that must run; default: any.")] = "",
-    point: Annotated[str, typer.Option(help="Point that must run; default: any.")] = "",
+    profile: Annotated[
+        str,
+        typer.Option(envvar="DFLASH_KIT_PROFILE", help="Profile that must run; default: any."),
+    ] = "",
+    point: Annotated[
+        str, typer.Option(envvar="DFLASH_KIT_POINT", help="Point that must run; default: any.")
+    ] = "",
 ) -> None:
     """Check the engine in service; exit 0 all pass, 1 a check failed, 3 one could not be judged."""
     # Only here: the other commands do without pytest, and the engine's memory is not for it.
     from dflash_kit.smoke import runner
 
-    url = url.rstrip("/") or f"http://127.0.0.1:{os.environ.get('DFLASH_KIT_PORT') or DEFAULT_PORT}"
+    url = url.rstrip("/") or default_url()
     wanted = Wanted(load_lock(release or default_release()), profile or None, point or None)
     expect_usable(url, wanted)
     expect_key_options(url, key_file, admin_key_file)
@@ -46,16 +53,25 @@ def smoke(
     keys, source = find_keys(key_file, admin_key_file)
     with output.live_line(url) as progress:
         result = runner.run(Engine(url, keys, source), wanted, progress)
-    text = receipt.to_json(result, [keys.user, keys.admin])
+    result = receipt.redacted(result, [keys.user, keys.admin])
     if as_json:
-        typer.echo(text, nl=False)
+        typer.echo(receipt.to_json(result), nl=False)
     else:
-        # The table shows nothing that the receipt does not: no key, whatever an engine answered.
-        output.show(receipt.Receipt.model_validate_json(text))
+        output.show(result)
     if path := receipt_file or receipt.default_path(result):
-        receipt.write(path, text)
-        typer.echo(f"receipt: {path}", err=True)
+        write(path, result)
     raise typer.Exit(EXIT_CODES[result.verdict])
+
+
+def write(path: Path, result: Receipt) -> None:
+    """Write the receipt and say where; CheckFailed where neither it nor the engine is well."""
+    try:
+        receipt.write(path, receipt.to_json(result))
+    except InputError as error:
+        if result.verdict is Verdict.FAIL:  # the worse news of the two
+            raise CheckFailed(str(error)) from None
+        raise
+    typer.echo(f"receipt: {path}", err=True)
 
 
 def load_lock(release: str) -> lockfile.Lock:
@@ -85,8 +101,7 @@ def expect_usable(url: str, wanted: Wanted) -> None:
         host = None
     if not host or not url.startswith(("http://", "https://")):
         raise InputError(f"--url: got {url!r}, wanted http://HOST:PORT")
-    if wanted.profile:
-        points = load_profile(wanted.profile).points
-        if wanted.point and wanted.point not in points:
-            known = ", ".join(points)
-            raise InputError(f"--point: got {wanted.point!r}, wanted one of: {known}")
+    points = load_profile(wanted.profile).points if wanted.profile else get_args(PointName)
+    if wanted.point and wanted.point not in points:
+        known = ", ".join(points)
+        raise InputError(f"--point: got {wanted.point!r}, wanted one of: {known}")

@@ -8,8 +8,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dflash_kit import paths
-from dflash_kit.engine.keys import ADMIN, USER, Keys, keys_dir, read_key
+from dflash_kit.engine.keys import ADMIN, USER, Keys, expect_usable, keys_dir, read_key
 from dflash_kit.errors import InputError, Undetermined
+from dflash_kit.smoke.address import bound_host
 
 # Services of docker-compose.yml that run an engine.
 SERVICES = ("engine", "engine-gpu")
@@ -35,10 +36,10 @@ def expect_key_options(url: str, user_file: Path | None, admin_file: Path | None
 
 
 def _is_here(url: str) -> bool:
-    """Whether the URL's host is this one: a loopback address or localhost."""
+    """Whether the URL's host is this one: loopback, localhost, or what the engine is bound to."""
     host = urlsplit(url).hostname or ""
     try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        return host in ("localhost", bound_host()) or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False  # a name
 
@@ -72,6 +73,7 @@ def _read(file: Path) -> str:
         raise InputError(f"keys: {file} cannot be read: {error}") from None
     if not key:
         raise InputError(f"keys: {file} is empty; wanted a key")
+    expect_usable(file, key)
     return key
 
 

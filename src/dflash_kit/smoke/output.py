@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -24,6 +25,13 @@ COLOURS = {
     Verdict.WARN: "yellow",
     Verdict.INCONCLUSIVE: "bold magenta",
     Verdict.SKIP: "dim",
+}
+WORDS = {
+    Verdict.PASS: "passed",
+    Verdict.FAIL: "failed",
+    Verdict.WARN: "warned",
+    Verdict.INCONCLUSIVE: "inconclusive",
+    Verdict.SKIP: "skipped",
 }
 
 
@@ -68,11 +76,12 @@ def show(receipt: Receipt) -> None:
     figures = "  ".join(f"{name} {value:g}" for name, value in receipt.figures.items())
     if figures:
         console.print(f"figures: {figures}")
-    passed = sum(record.verdict is Verdict.PASS for record in receipt.checks)
+    counts = Counter(record.verdict for record in receipt.checks)
+    counted = ", ".join(f"{counts[x]} {word}" for x, word in WORDS.items() if counts[x])
     style = COLOURS[receipt.verdict]
     console.print(
         f"{' '.join(receipt.deployment)}: [{style}]{receipt.verdict}[/] "
-        f"({passed} of {len(receipt.checks)} checks passed in {receipt.seconds:.1f} s)"
+        f"({counted} in {receipt.seconds:.1f} s)"
     )
 
 

@@ -87,12 +87,31 @@ def overall(records: Iterable[Record]) -> Verdict:
     return Verdict.PASS
 
 
-def to_json(receipt: Receipt, secrets: Iterable[str]) -> str:
-    """The receipt as JSON text in which no secret appears, whatever an engine answered."""
-    text = receipt.model_dump_json(indent=2)
-    for secret in secrets:
-        text = text.replace(secret, REDACTED)
-    return text + "\n"
+def redacted(receipt: Receipt, secrets: Iterable[str]) -> Receipt:
+    """The receipt with no secret in any of its texts, whatever an engine answered."""
+    clean: Receipt = _clean(receipt, tuple(secrets))
+    return clean
+
+
+def _clean(value: Any, secrets: tuple[str, ...]) -> Any:
+    """`value` without secrets; names of fields and verdicts are ours and stay as they are."""
+    if type(value) is str:
+        for secret in secrets:
+            value = value.replace(secret, REDACTED)
+        return value
+    if isinstance(value, BaseModel):
+        fields = type(value).model_fields
+        return value.model_copy(update={x: _clean(getattr(value, x), secrets) for x in fields})
+    if isinstance(value, dict):
+        return {_clean(key, secrets): _clean(item, secrets) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item, secrets) for item in value]
+    return value
+
+
+def to_json(receipt: Receipt) -> str:
+    """The receipt as JSON text, its last line ended."""
+    return receipt.model_dump_json(indent=2) + "\n"
 
 
 def default_path(receipt: Receipt) -> Path | None:
@@ -104,15 +123,27 @@ def default_path(receipt: Receipt) -> Path | None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a receipt, its folder included.
+    """Write a receipt in one step, its folder included: no reader ever sees half of it.
 
     Raises:
         InputError: the path cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        if path.exists() and not path.is_file():
+            path.write_text(text)  # a device or a pipe is written to, never replaced
+        else:
+            _replace(path.resolve(), text)
     except OSError as error:
         raise InputError(
             f"receipt {path}: cannot be written ({error.strerror}); give --receipt another path"
         ) from error
+
+
+def _replace(file: Path, text: str) -> None:
+    scratch = file.with_name(f".{file.name}.{uuid4().hex[:8]}")
+    try:
+        scratch.write_text(text)
+        os.replace(scratch, file)
+    finally:
+        scratch.unlink(missing_ok=True)

@@ -35,7 +35,8 @@ def run(engine: Engine, wanted: Wanted, progress: Progress) -> Receipt:
     """Run every check against `engine`.
 
     Raises:
-        Undetermined: pytest itself could not run the suite, or was interrupted.
+        Undetermined: pytest itself could not run the suite.
+        KeyboardInterrupt: pytest was interrupted, and keeps that to itself.
     """
     suite = Suite(engine, wanted, profile=wanted.profile, point=wanted.point)
     plugin = SmokePlugin(suite, progress)
@@ -43,6 +44,8 @@ def run(engine: Engine, wanted: Wanted, progress: Progress) -> Receipt:
         # From the root above, or a module of the same name that is loaded already would be taken.
         where = [f"--rootdir={paths.ROOT}", f"--config-file={paths.SMOKE_TESTS / 'pytest.ini'}"]
         code = pytest.main([*OPTIONS, *where, str(paths.SMOKE_TESTS)], plugins=[plugin])
+    if code == pytest.ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         reason = "; ".join(plugin.broken) or f"pytest ended with {code!r}"
         raise Undetermined(f"the smoke suite in {paths.SMOKE_TESTS} did not run: {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -58,7 +59,11 @@ class Suite:
 
     def record_error(self, code: str, wanted: str, error: BaseException) -> None:
         """Judge a check that ended in an exception: no answer proves nothing, a wrong one fails."""
-        if isinstance(error, requests.RequestException):
+        if isinstance(error, json.JSONDecodeError):  # requests' own is a RequestException as well
+            self.record(
+                code, Verdict.FAIL, "the answer is not JSON", wanted, "see the engine's log"
+            )
+        elif isinstance(error, requests.RequestException):
             self.record(code, Verdict.INCONCLUSIVE, describe(error, self.engine), wanted, NOT_RUN)
             if not self._still_generates():
                 self.gone = f"the engine stopped answering during {code}"
