@@ -66,6 +66,7 @@ def test_two_processes_at_once_agree(tmp_path: Path) -> None:
         ("abc", 0o604, "got mode 0604, wanted 0600"),
         ("-abc", 0o600, "the first of them a letter or digit"),
         ("two words", 0o600, "letters, digits"),
+        ("abc", 0o600, "got 3 characters, wanted at least 16"),
     ],
 )
 def test_a_key_file_that_cannot_be_trusted(

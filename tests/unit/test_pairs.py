@@ -120,3 +120,28 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     gone = pair.model_copy(update={"target": pair.target.model_copy(update={"path": "/gone"})})
     (problem,) = pair_problems(gone)
     assert problem == "target: /gone is missing: wanted a folder with the target model"
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "said"),
+    [
+        ({}, {"dflash_config": "none"}, "draft dflash_config.mask_token_id: got None, wanted 3"),
+        (
+            {},
+            {"dflash_config": {"mask_token_id": 3, "target_layer_ids": 1}},
+            "draft dflash_config.target_layer_ids: got 1, wanted [0, 1, 2]",
+        ),
+        ({"text_config": None}, {}, "target hidden_size: got None, wanted 64"),
+    ],
+)
+def test_fields_of_another_kind_are_problems(
+    tmp_path: Path, target: dict[str, Any], draft: dict[str, Any], said: str
+) -> None:
+    assert said in pair_problems(make_pair(tmp_path, TARGET | target, DRAFT | draft))
+
+
+def test_a_folder_that_cannot_even_be_looked_for(tmp_path: Path) -> None:
+    pair = make_pair(tmp_path, TARGET, DRAFT)
+    far = pair.model_copy(update={"draft": pair.draft.model_copy(update={"path": "x" * 300})})
+    (problem,) = pair_problems(far)
+    assert problem.endswith("/config.json cannot be read: File name too long")

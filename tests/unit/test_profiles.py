@@ -19,6 +19,7 @@ from dflash_kit.profiles import detect as detection
 from dflash_kit.profiles.cli import app
 from dflash_kit.profiles.load import load_pair, load_profile, profile_names
 
+LIMITS = ("start_seconds", "hang_seconds", "drain_seconds")
 KEYS = Keys(user="user-secret", admin="admin-secret")
 
 
@@ -61,6 +62,14 @@ def test_unknown_names_tell_the_known_ones(profiles: Path) -> None:
         ({"points": {"fast": {"dflash": True}}}, "points.fast"),
         ({"name": "other"}, "name: got 'other', wanted 'cpu-tiny'"),
         ({"summary": 3}, "summary: got 3: "),
+        *(
+            ({"engine": {"arguments": arguments, "environment": {}}}, "wanted a port: 1 to 65535")
+            for arguments in ({}, {"port": "30000"}, {"port": True}, {"port": 99999})
+        ),
+        (
+            {"limits": dict.fromkeys(LIMITS, float("inf"))},
+            "limits.hang_seconds: got inf: input should be a finite number",
+        ),
         (
             {"hardware": {"memory_mib": 1, "accelerator": "none", "count": 1}},
             "count 1 does not go with",
@@ -78,7 +87,7 @@ def test_a_mistake_is_one_line_with_file_and_field(
     assert message.startswith(f"{file}: ") and said in message and "\n" not in message
 
 
-@pytest.mark.parametrize("text", ["a: [", "just text", "\x00"])
+@pytest.mark.parametrize("text", ["a: [", "just text", "\x00", "summary: 2026-99-99"])
 def test_a_file_that_is_no_profile_at_all(profiles: Path, text: str) -> None:
     file = profiles / "cpu-tiny.yaml"
     file.write_text(text)

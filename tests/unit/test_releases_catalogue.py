@@ -46,7 +46,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     assert len(str(caught.value).splitlines()) == 2
 
 
-@pytest.mark.parametrize("text", ["default: [", "a: \x00"])
+@pytest.mark.parametrize("text", ["default: [", "a: \x00", "cutoff: 2026-99-99"])
 def test_a_file_that_is_no_yaml_is_one_line(text: str, tmp_path: Path) -> None:
     file = tmp_path / "releases.yaml"
     file.write_text(text)

@@ -187,6 +187,8 @@ def test_only_an_empty_folder_is_filled(mini: Miniature, name: str) -> None:
         2,
         f"--keep: {name} exists, wanted a new or an empty folder",
     )
+    code, message = mini.run("verify", "--keep", str(mini.root / "docker-bake.json" / "x"))
+    assert (code, message.endswith("Not a directory, wanted a new or an empty folder")) == (2, True)
     (mini.root / "empty").mkdir()
     assert mini.run("verify", "--keep", str(mini.root / "empty")) == (0, "")
 
@@ -202,4 +204,48 @@ def test_a_wheel_that_is_not_there(mini: Miniature, tmp_path: Path) -> None:
     assert mini.run("verify", "--wheel", str(tmp_path / "none.whl")) == (
         2,
         "--wheel: none.whl is no file, wanted the upstream wheel",
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("requirements", [], "requirements: got [], wanted a dict"),
+        ("drop", "sglang/test", "drop: got 'sglang/test', wanted a list"),
+        ("drop", [1], "got 1, wanted a str"),
+        ("wheel", {"file": "x", "sha256": None}, "got None, wanted a str"),
+        ("patches", [{"name": 1, "subject": "", "sha256": ""}], "got 1, wanted a str"),
+        ("tree", 1, "tree: got 1, wanted a str"),
+    ],
+)
+def test_a_lock_with_a_wrong_type(mini: Miniature, field: str, value: object, said: str) -> None:
+    file = mini.dir / "release.lock.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {field: value}))
+    code, message = mini.run("verify")
+    assert code == 1
+    assert f"images/{NAME}/release.lock.json: is not a release lock: {said}; next" in message
+
+
+@pytest.mark.parametrize("name", ["release.lock.json", "patches/series"])
+@pytest.mark.parametrize("content", [None, b"\xff"])
+def test_a_file_that_is_a_folder_or_no_text(
+    mini: Miniature, name: str, content: bytes | None
+) -> None:
+    file = mini.dir / name
+    if content is None:
+        file.unlink()
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    code, message = mini.run("verify")
+    assert code == 1
+    assert f"images/{NAME}/{name}: " in message
+    assert len(message.splitlines()) == 1
+
+
+def test_git_that_is_not_there(mini: Miniature, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(mini.root))
+    assert mini.run("verify") == (
+        1,
+        "git: cannot be run: No such file or directory; next: install git",
     )

@@ -14,8 +14,9 @@ from fake_engine_http import serving
 
 from dflash_kit import paths
 from dflash_kit.errors import InputError
+from dflash_kit.smoke.address import default_url
 from dflash_kit.smoke.checks import CHECKS
-from dflash_kit.smoke.credentials import expect_key_options
+from dflash_kit.smoke.credentials import expect_key_options, find_keys
 
 COMMAND = Path(sys.executable).parent / "dflash-kit"
 
@@ -59,7 +60,7 @@ def test_table_and_receipt_of_a_good_engine(keys, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     for code in CHECKS:
         assert re.search(rf"\b{code} +(PASS|SKIP)", done.stdout), code
-    assert "PASS (24 of 26 checks passed" in done.stdout
+    assert "PASS (24 passed, 2 skipped in" in done.stdout
     assert done.stderr == f"receipt: {file}\n"
     assert json.loads(file.read_text())["verdict"] == "PASS"
 
@@ -158,6 +159,7 @@ def test_nobody_there_is_one_line(keys):
         (["--url", "127.0.0.1:30000"], "wanted http://HOST:PORT"),
         (["--url", "http://"], "wanted http://HOST:PORT"),
         (["--url", "http://[::1"], "wanted http://HOST:PORT"),
+        (["--point", "fast"], "wanted one of: latency, throughput"),
         (["--url", "http://elsewhere.invalid"], "give --key-file and --admin-key-file"),
     ],
 )
@@ -204,8 +206,72 @@ def test_other_commands_load_no_pytest():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_receipt_that_cannot_be_written(keys):
-    with fake() as engine:
+@pytest.mark.parametrize(("fault", "code"), [(Fault.NONE, 2), (Fault.PERFECT, 1)])
+def test_receipt_that_cannot_be_written(keys, fault, code):
+    with fake(fault) as engine:
         done = smoke("--url", engine.url, "--receipt", "/proc/receipt.json", *keys)
-    assert done.returncode == 2
+    assert done.returncode == code
     assert "receipt /proc/receipt.json: cannot be written" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("DFLASH_KIT_PORT", "x", "DFLASH_KIT_PORT: got x, wanted a port: 1 to 65535"),
+        ("DFLASH_KIT_PORT", "65536", "DFLASH_KIT_PORT: got 65536"),
+        ("DFLASH_KIT_PROFILE", "no-such", "unknown profile 'no-such'"),
+        ("DFLASH_KIT_POINT", "fast", "wanted one of: latency, throughput"),
+    ],
+)
+def test_environment_that_is_wrong_is_one_line(variable, value, said):
+    done = smoke(**{variable: value})
+    assert done.returncode == 2
+    assert said in only_line(done)
+
+
+@pytest.mark.parametrize(
+    ("bound", "url"),
+    [
+        ("", "http://127.0.0.1:30000"),
+        ("0.0.0.0", "http://127.0.0.1:30000"),
+        ("::", "http://127.0.0.1:30000"),
+        ("10.0.0.7", "http://10.0.0.7:30000"),
+        ("2001:db8::1", "http://[2001:db8::1]:30000"),
+        ("[2001:db8::1]", "http://[2001:db8::1]:30000"),
+    ],
+)
+def test_this_nodes_engine_is_asked_where_it_is_bound(bound, url, monkeypatch):
+    monkeypatch.setenv("DFLASH_KIT_BIND", bound)
+    monkeypatch.delenv("DFLASH_KIT_PORT", raising=False)
+    assert default_url() == url
+    expect_key_options(url, None, None)  # so it gets this node's keys
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a-key-of-one-line\nand-of-another", "letters, digits"),
+        ("schl\u00fcssel-schl\u00fcssel", "letters, digits"),
+        ("e", "got 1 characters, wanted at least 16"),
+    ],
+)
+def test_key_file_that_cannot_be_used(tmp_path, content, said):
+    (tmp_path / "key").write_text(content)
+    with pytest.raises(InputError, match=said) as caught:
+        find_keys(tmp_path / "key", tmp_path / "key")
+    assert "\n" not in str(caught.value) and content not in str(caught.value).split()
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        ("OSError(5, 'odd', 'x')", 2, "[Errno 5] odd: 'x'"),
+        ("KeyboardInterrupt", 130, "interrupted"),
+    ],
+)
+def test_what_no_command_foresees_is_one_line(raised, code, said):
+    program = (
+        f"from dflash_kit import cli\n@cli.app.command()\ndef fall(): raise {raised}\ncli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program, "fall"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (code, f"dflash-kit: {said}\n")

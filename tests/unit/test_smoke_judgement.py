@@ -1,10 +1,16 @@
 """The pure parts of the smoke test: figures, verdicts, metrics."""
 
-import pytest
+import json
 
-from dflash_kit.smoke.client import parse_metrics, total
+import pytest
+import requests
+from fake_engine import KEYS
+
+from dflash_kit.errors import InputError
+from dflash_kit.smoke.client import Engine, parse_metrics, total
 from dflash_kit.smoke.exact import ExactRun, Generated
-from dflash_kit.smoke.receipt import Record, Verdict, overall
+from dflash_kit.smoke.receipt import Receipt, Record, Verdict, overall, redacted, to_json, write
+from dflash_kit.smoke.suite import Suite
 
 
 def generated(tokens, passes):
@@ -58,3 +64,44 @@ def test_metrics_are_summed_over_labels_of_one_name():
     assert total(samples, "sglang:generation_tokens_total") == 123.0
     assert total(samples, "sglang:bare") == 1000.0
     assert total(samples, "sglang:generation_tokens") == 0.0
+
+
+@pytest.mark.parametrize("secret", ["e", "PASS", 'quoted"key', "0"])
+def test_key_that_is_part_of_the_receipt_itself(secret):
+    receipt = Receipt(
+        url="u",
+        release="r",
+        profile=None,
+        point=None,
+        identity={"hi": [f"<{secret}>"], f"x{secret}": {"y": secret}},
+        engine={},
+        seconds=1.0,
+        figures={"tok_s_c1": 0.5},
+        checks=[Record(code="c", verdict=Verdict.PASS, measured=f"a {secret} b", wanted="")],
+        verdict=Verdict.PASS,
+    )
+    clean = Receipt.model_validate_json(to_json(redacted(receipt, [secret])))
+    assert clean.verdict is clean.checks[0].verdict is Verdict.PASS
+    assert clean.identity == {"hi": ["<<key>>"], "x<key>": {"y": "<key>"}}
+    assert clean.checks[0].measured == "a <key> b"
+    assert clean.seconds == 1.0
+
+
+def test_receipt_is_replaced_in_one_step(tmp_path, monkeypatch):
+    file = tmp_path / "receipt.json"
+    write(file, "old")
+    write(file, "new")
+    assert file.read_text() == "new"
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    with pytest.raises(InputError, match="cannot be written .full.; give --receipt another"):
+        write(file, "never")
+    assert file.read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["receipt.json"]
+
+
+@pytest.mark.parametrize("kind", [requests.JSONDecodeError, json.JSONDecodeError])
+def test_answer_that_is_no_json_is_wrong(kind):
+    suite = Suite(Engine("http://nowhere.invalid", KEYS, ""), wanted=None)
+    suite.record_error("code", "an answer", kind("Expecting value", "<html>", 0))
+    record = suite.records["code"]
+    assert (record.verdict, record.measured) == (Verdict.FAIL, "the answer is not JSON")

@@ -149,9 +149,8 @@ def refuse_taken_port(host: str, port: int) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
+        except OSError as error:
             raise InputError(
-                f"port {port} on {host}: {reason}; end what listens there or choose another "
-                "with --port"
+                f"port {port} on {host}: {error.strerror}; end what listens there or choose "
+                "another with --port"
             ) from None

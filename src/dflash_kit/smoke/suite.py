@@ -61,7 +61,7 @@ class Suite:
         """Judge a check that ended in an exception: no answer proves nothing, a wrong one fails."""
         if isinstance(error, json.JSONDecodeError):  # requests' own is a RequestException as well
             self.record(
-                code, Verdict.FAIL, "the answer is not JSON", wanted, "see the engine's log"
+                code, Verdict.FAIL, describe(error, self.engine), wanted, "see the engine's log"
             )
         elif isinstance(error, requests.RequestException):
             self.record(code, Verdict.INCONCLUSIVE, describe(error, self.engine), wanted, NOT_RUN)
@@ -108,8 +108,10 @@ class Check:
         pytest.fail(f"{self.code}: {measured}, wanted {wanted}", pytrace=False)
 
 
-def describe(error: requests.RequestException, engine: Engine) -> str:
-    """A network error in a few words."""
+def describe(error: Exception, engine: Engine) -> str:
+    """What is wrong with an answer, or that there is none, in a few words."""
+    if isinstance(error, json.JSONDecodeError):
+        return "the answer is not JSON"
     if isinstance(error, requests.Timeout):
         return f"no answer within {engine.seconds:.0f} s"
     return f"no answer ({type(error).__name__})"
