@@ -29,9 +29,9 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SIGNALS = (*_STOP_SIGNALS, signal.SIGCHLD)
 # How often limits and connections are looked at while no signal comes.
 _TICK_SECONDS = 0.2
-# The same during a stop: the engine ends itself once it is idle, and a look from before its last
-# client left would take that for a crash.
+# The same during a stop, and for how long no client may be seen before the engine counts as idle.
 _DRAIN_TICK_SECONDS = 0.02
+_IDLE_SECONDS = 0.3
 # Between a good answer and the next question (but several questions within hang_seconds), and
 # between a bad one and the next.
 _PAUSE_GOOD_SECONDS = 5.0
@@ -96,7 +96,8 @@ class Supervisor:
         self.oom_kills = processes.oom_kills()
         self.started = time.monotonic()
         self.stopping: float | None = None
-        self.clients = 0  # still waiting when last looked at, during a stop
+        self.clients = 0  # the last that were seen waiting, during a stop
+        self.idle_since: float | None = None
         self.ready = False
         # A session of its own: a Ctrl-C at the terminal reaches this process alone, which then
         # decides how the engine ends.
@@ -159,9 +160,14 @@ class Supervisor:
         """The engine looks every 5 s whether it is idle; no waiting client means that it is."""
         assert self.stopping is not None
         took = time.monotonic() - self.stopping
-        self.clients = processes.waiting_clients(self.watch.port)
-        if self.clients == 0:
+        clients = processes.waiting_clients(self.watch.port)
+        if clients == 0:
+            # A process that falls loses its connections a moment before it can be reaped.
+            self.idle_since = self.idle_since or time.monotonic()
+            if time.monotonic() - self.idle_since < _IDLE_SECONDS:
+                return None
             return Outcome(0, f"stopped in {took:.1f} s")
+        self.clients, self.idle_since = clients, None
         if took > self.limits.drain_seconds:
             return Outcome(
                 1,
