@@ -134,6 +134,116 @@ def draft_pass(one_rank: None, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     return run
 
 
+@pytest.fixture
+def draft_batch(draft_pass: Callable[..., Any]) -> Callable[..., Any]:
+    """build(requests=, block_size=) -> the ForwardBatch of one real draft pass."""
+
+    def build(requests: int = 2, block_size: int = 8) -> Any:
+        built: list[Any] = []
+
+        def forward(batch: Any) -> Any:
+            built.append(batch)
+            return SimpleNamespace(
+                logits_output=SimpleNamespace(hidden_states=None), can_run_graph=True
+            )
+
+        draft_pass(forward, requests=requests, block_size=block_size)
+        return built[0]
+
+    return build
+
+
+@pytest.fixture
+def graph_buffers() -> Callable[..., Any]:
+    """make(max_bs=, block_size=) -> the real input buffers of a graph runner, on the CPU."""
+    from sglang.srt.model_executor.cuda_graph_runner import DecodeInputBuffers
+
+    def make(max_bs: int, block_size: int, is_hybrid_swa: bool = False) -> Any:
+        return DecodeInputBuffers.create(
+            device=torch.device("cpu"),
+            max_bs=max_bs,
+            max_num_token=max_bs * block_size,
+            hidden_size=4,
+            vocab_size=16,
+            dtype=torch.float32,
+            dp_size=1,
+            pp_size=1,
+            is_encoder_decoder=False,
+            require_mlp_tp_gather=False,
+            seq_len_fill_value=1,
+            encoder_len_fill_value=0,
+            num_tokens_per_bs=block_size,
+            cache_loc_dtype=torch.int64,
+            enable_mamba_track=False,
+            is_hybrid_swa=is_hybrid_swa,
+        )
+
+    return make
+
+
+@pytest.fixture
+def decode_step() -> Callable[..., Any]:
+    """run(verify_in_graph=) -> worker, batch and turns after one real decode step.
+
+    The step of two requests goes over a target and a draft that only note their turn.
+    """
+    from sglang.srt.speculative import dflash_info, dflash_worker
+
+    class Verify(dflash_info.DFlashVerifyInput):
+        def __init__(self) -> None:
+            self.positions = torch.zeros(2)
+
+        def accept(self, *_: Any) -> Any:
+            return torch.tensor([0, 1]), torch.tensor([7, 8])
+
+        def commit(self, *_: Any) -> list[int]:
+            return [0, 1]
+
+    def run(verify_in_graph: bool = True) -> Any:
+        turns: list[str] = []
+        output = SimpleNamespace(
+            logits_output=SimpleNamespace(hidden_states=torch.zeros(1)),
+            can_run_cuda_graph=verify_in_graph,
+        )
+        worker: Any = object.__new__(dflash_worker.DFlashWorker)
+        vars(worker).update(
+            use_compact_draft_cache=False,
+            page_size=1,
+            tp_rank=0,
+            verify_passes={"cuda_graph": 0, "eager": 0},
+            _logged_first_verify=True,
+            _draft_can_run_graph=True,
+            target_worker=SimpleNamespace(
+                forward_batch_generation=lambda *_, **__: output,
+                model_runner=SimpleNamespace(attn_backend=None),
+            ),
+            _prepare_for_speculative_decoding=lambda *_: None,
+            _append_hidden=lambda *_: turns.append("append"),
+            _can_draft_ahead=lambda _: True,
+            _draft_block=lambda *_: turns.append("draft") or "block",
+            _fetch_rows=lambda *_: lambda: turns.append("wait"),
+        )
+        batch = SimpleNamespace(
+            spec_info=dflash_info.DFlashDraftInput(
+                verified_id=torch.tensor([1, 2]),
+                target_hidden=torch.zeros(0, 4),
+                ctx_lens=torch.zeros(2, dtype=torch.int32),
+                draft_seq_lens=torch.tensor([1, 2], dtype=torch.int32),
+            ),
+            forward_mode=dflash_worker.ForwardMode.DECODE,
+            is_extend_in_batch=False,
+            seq_lens=torch.tensor([5, 6]),
+            out_cache_loc=None,
+            get_model_worker_batch=lambda: SimpleNamespace(
+                forward_mode=dflash_worker.ForwardMode.TARGET_VERIFY, spec_info=Verify()
+            ),
+        )
+        worker.forward_batch_generation(batch)
+        return SimpleNamespace(worker=worker, batch=batch, turns=turns)
+
+    return run
+
+
 def _bare_worker(cls: type, forward: Callable[[Any], Any], requests: int, block_size: int) -> Any:
     """A DFlashWorker as __init__ leaves it, less the models and the KV pools."""
     allocator = SimpleNamespace(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from sglang.srt.speculative import dflash_worker
-from sglang.srt.speculative.dflash_info import DFlashDraftInput, DFlashVerifyInput
+from sglang.srt.speculative.dflash_info import DFlashDraftInput
 
 WITHOUT = r"assert \['append', 'wait'\] == \['append', 'draft', 'wait'\]"
 
@@ -74,52 +75,9 @@ def test_when(wanted: bool, attributes: dict[str, Any]) -> None:
     assert worker._can_draft_ahead(batch) is wanted
 
 
-def test_the_draft_comes_before_the_wait() -> None:
-    """The real decode step, over a target and a draft that only note their turn."""
-    turns: list[str] = []
-
-    class Verify(DFlashVerifyInput):
-        def __init__(self) -> None:
-            self.positions = torch.zeros(2 * BLOCK)
-
-        def accept(self, *_: Any) -> Any:
-            return torch.tensor([0, 1]), torch.tensor([7, 8])
-
-        def commit(self, *_: Any) -> list[int]:
-            return [0, 1]
-
-    worker: Any = object.__new__(dflash_worker.DFlashWorker)
-    output = SimpleNamespace(
-        logits_output=SimpleNamespace(hidden_states=torch.zeros(1)), can_run_cuda_graph=True
-    )
-    vars(worker).update(
-        use_compact_draft_cache=False,
-        page_size=1,
-        tp_rank=0,
-        _logged_first_verify=True,
-        _draft_can_run_graph=True,
-        target_worker=SimpleNamespace(
-            forward_batch_generation=lambda *_, **__: output,
-            model_runner=SimpleNamespace(attn_backend=None),
-        ),
-        _prepare_for_speculative_decoding=lambda *_: None,
-        _append_hidden=lambda *_: turns.append("append"),
-        _can_draft_ahead=lambda _: True,
-        _draft_block=lambda *_: turns.append("draft") or "block",
-        _fetch_rows=lambda *_: lambda: turns.append("wait"),
-    )
-    verify = Verify()
-    batch = SimpleNamespace(
-        spec_info=state([1, 2], block=False),
-        forward_mode=dflash_worker.ForwardMode.DECODE,
-        is_extend_in_batch=False,
-        seq_lens=torch.tensor([5, 6]),
-        out_cache_loc=None,
-        get_model_worker_batch=lambda: SimpleNamespace(
-            forward_mode=dflash_worker.ForwardMode.TARGET_VERIFY, spec_info=verify
-        ),
-    )
-    worker.forward_batch_generation(batch)
-    assert turns == ["append", "draft", "wait"]
-    assert batch.spec_info.block == "block"
-    assert batch.seq_lens.tolist() == [6, 8] and batch.spec_info.verified_id.tolist() == [7, 8]
+def test_the_draft_comes_before_the_wait(decode_step: Callable[..., Any]) -> None:
+    step = decode_step()
+    assert step.turns == ["append", "draft", "wait"]
+    assert step.batch.spec_info.block == "block"
+    assert step.batch.seq_lens.tolist() == [6, 8]
+    assert step.batch.spec_info.verified_id.tolist() == [7, 8]

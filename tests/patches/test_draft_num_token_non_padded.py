@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from sglang.srt.model_executor import cuda_graph_runner, forward_batch_info
+from sglang.srt.model_executor import forward_batch_info
 
 WITHOUT = r"AttributeError: 'NoneType' object has no attribute 'dtype'"
 
@@ -25,58 +24,32 @@ def expert_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def draft_batch(draft_pass: Callable[..., Any]) -> Callable[[], Any]:
-    def build() -> Any:
-        built: list[Any] = []
+def populate(graph_buffers: Callable[..., Any]) -> Callable[..., int]:
+    """The count in the real buffers after a batch was copied into them."""
 
-        def forward(batch: Any) -> Any:
-            built.append(batch)
-            return SimpleNamespace(
-                logits_output=SimpleNamespace(hidden_states=None), can_run_graph=True
-            )
+    def copied(batch: Any, gathered: bool = False) -> int:
+        buffers = graph_buffers(max_bs=4, block_size=BLOCK)
+        buffers.num_token_non_padded.fill_(STALE)
+        buffers.populate_from_forward_batch(
+            forward_batch=batch,
+            raw_bs=REQUESTS,
+            raw_num_token=TOKENS,
+            bs=4,
+            seq_len_fill_value=1,
+            require_gathered_buffer=gathered,
+            num_tokens_per_bs=BLOCK,
+            nsa_enable_prefill_cp=False,
+            enable_num_token_non_padded_flag=forward_batch_info.enable_num_token_non_padded(None),
+        )
+        return int(buffers.num_token_non_padded.item())
 
-        draft_pass(forward, requests=REQUESTS, block_size=BLOCK)
-        return built[0]
-
-    return build
-
-
-def populate(batch: Any, gathered: bool = False) -> int:
-    """The count in the real buffers after the batch was copied into them."""
-    buffers = cuda_graph_runner.DecodeInputBuffers.create(
-        device=torch.device("cpu"),
-        max_bs=4,
-        max_num_token=4 * BLOCK,
-        hidden_size=4,
-        vocab_size=16,
-        dtype=torch.float32,
-        dp_size=1,
-        pp_size=1,
-        is_encoder_decoder=False,
-        require_mlp_tp_gather=False,
-        seq_len_fill_value=1,
-        encoder_len_fill_value=0,
-        num_tokens_per_bs=BLOCK,
-        cache_loc_dtype=torch.int64,
-        enable_mamba_track=False,
-    )
-    buffers.num_token_non_padded.fill_(STALE)
-    buffers.populate_from_forward_batch(
-        forward_batch=batch,
-        raw_bs=REQUESTS,
-        raw_num_token=TOKENS,
-        bs=4,
-        seq_len_fill_value=1,
-        require_gathered_buffer=gathered,
-        num_tokens_per_bs=BLOCK,
-        nsa_enable_prefill_cp=False,
-        enable_num_token_non_padded_flag=forward_batch_info.enable_num_token_non_padded(None),
-    )
-    return int(buffers.num_token_non_padded.item())
+    return copied
 
 
 @pytest.mark.usefixtures("expert_parallel")
-def test_draft_batch_enters_the_buffers(draft_batch: Callable[[], Any]) -> None:
+def test_draft_batch_enters_the_buffers(
+    draft_batch: Callable[[], Any], populate: Callable[..., int]
+) -> None:
     assert populate(draft_batch()) == TOKENS
 
 
@@ -91,17 +64,21 @@ def test_draft_batch_carries_the_count(draft_batch: Callable[[], Any]) -> None:
 @pytest.mark.usefixtures("expert_parallel")
 @pytest.mark.parametrize("gathered", [False, True])
 def test_missing_count_is_never_a_stale_one(
-    draft_batch: Callable[[], Any], gathered: bool, monkeypatch: pytest.MonkeyPatch
+    draft_batch: Callable[[], Any],
+    populate: Callable[..., int],
+    gathered: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(forward_batch_info, "get_attention_tp_rank", lambda: 0)
     monkeypatch.setattr(forward_batch_info, "get_attention_tp_size", lambda: 1)
     assert populate(replace(draft_batch(), num_token_non_padded=None), gathered) == TOKENS
 
 
-def test_without_expert_parallelism_nothing_is_copied(
+def test_without_expert_parallelism_the_batch_has_no_count(
     draft_batch: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What the buffers then hold is the matter of count-never-stale."""
     monkeypatch.setattr(forward_batch_info, "get_moe_expert_parallel_world_size", lambda: 1)
     batch = draft_batch()
     assert batch.num_token_non_padded is None
-    assert populate(batch) == STALE
+    assert batch.num_token_non_padded_cpu == TOKENS
