@@ -8,6 +8,8 @@ IMAGES = ROOT / "images"
 RELEASES_FILE = IMAGES / "releases.yaml"
 PAIRS = IMAGES / "pairs"
 PROFILES = IMAGES / "profiles"
+SHAPES = PAIRS / "shapes"
+ARGUMENTS_FILE = PROFILES / "tables" / "arguments.yaml"
 SMOKE_TESTS = ROOT / "smoke_tests"
 # What the build wrote about itself; exists only inside an image.
 PATCHES_FILE = ROOT / "patches.json"

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from dflash_kit.errors import Undetermined
+from dflash_kit.profiles.load import load_pair, load_shape
 from dflash_kit.profiles.models import Pair
-from dflash_kit.profiles.pair_check import pair_problems
+from dflash_kit.profiles.pair_check import check_pair, pair_problems, rope_base
+from dflash_kit.profiles.shape import NOT_IN_CONFIG
 
 TARGET = {"hidden_size": 64, "vocab_size": 100, "num_hidden_layers": 4, "dtype": "bfloat16"}
 DRAFT = {
@@ -145,3 +148,84 @@ def test_a_folder_that_cannot_even_be_looked_for(tmp_path: Path) -> None:
     far = pair.model_copy(update={"draft": pair.draft.model_copy(update={"path": "x" * 300})})
     (problem,) = pair_problems(far)
     assert problem.endswith("/config.json cannot be read: File name too long")
+
+
+KIMI = ("kimi-k2.6-int4", "kimi-k2.6-nvfp4")
+
+
+def kimi_configs() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two config.json files as Kimi's are: the language model nested, YaRN beside its base."""
+    shape, match = load_shape("kimi-k2.6"), load_pair(KIMI[0]).match
+    sizes = [x.model_dump(exclude=NOT_IN_CONFIG) for x in (shape.target, shape.draft)]
+    draft = sizes[1] | {
+        "block_size": match.block_size,
+        "vocab_size": match.vocab_size,
+        "num_target_layers": shape.target.num_hidden_layers,
+        "dtype": match.dtype,
+        "rope_theta": 50000.0,
+        "rope_scaling": {"rope_type": "yarn", "factor": 64.0},
+        "dflash_config": {
+            "mask_token_id": match.mask_token_id,
+            "target_layer_ids": match.target_layer_ids,
+        },
+    }
+    return {"dtype": match.dtype, "text_config": sizes[0]}, draft
+
+
+@pytest.mark.parametrize("name", KIMI)
+def test_both_checkpoints_of_kimi_fit_their_drafts(name: str) -> None:
+    assert check_pair(*kimi_configs(), load_pair(name)) == []
+
+
+@pytest.mark.parametrize(
+    ("role", "change", "problem"),
+    [
+        ("draft", {"rope_theta": 1e6}, "draft rope_theta: got 1000000.0, wanted 50000.0"),
+        ("draft", {"rope_theta": None}, "draft rope_theta: got None, wanted 50000.0"),
+        ("draft", {"num_key_value_heads": 16}, "draft num_key_value_heads: got 16, wanted 8"),
+        ("target", {"kv_lora_rank": 256}, "target kv_lora_rank: got 256, wanted 512"),
+        ("target", {"n_routed_experts": 192}, "target n_routed_experts: got 192, wanted 384"),
+    ],
+)
+def test_kimi_s_sizes_are_those_that_the_plan_computes_with(
+    role: str, change: dict[str, Any], problem: str
+) -> None:
+    target, draft = kimi_configs()
+    if role == "draft":
+        draft |= change
+    else:
+        target["text_config"] |= change
+    assert check_pair(target, draft, load_pair(KIMI[0])) == [problem]
+
+
+def test_the_checkpoints_differ_in_all_that_must_be_pinned() -> None:
+    int4, nvfp4 = (load_pair(name) for name in KIMI)
+    assert int4.match == nvfp4.match and int4.fallback == nvfp4.fallback
+    for role in ("target", "draft"):
+        ours, theirs = getattr(int4, role), getattr(nvfp4, role)
+        assert ours.repository != theirs.repository and ours.folder != theirs.folder
+        assert ours.revision != theirs.revision
+    for revision in (int4.target.revision, int4.draft.revision, nvfp4.target.revision):
+        assert revision is not None and len(revision) == 40
+
+
+@pytest.mark.parametrize(
+    ("config", "base"),
+    [
+        ({"rope_theta": 5e4}, 5e4),
+        ({"rope_theta": 1e6, "rope_parameters": {"rope_theta": 5e4}}, 5e4),
+        ({"rope_theta": 5e4, "rope_scaling": {"factor": 64}}, 5e4),
+        ({"rope_scaling": {"rope_theta": 1e4}, "rope_parameters": {"rope_theta": 5e4}}, 1e4),
+        ({"rope_theta": 5e4, "rope_scaling": None}, 5e4),
+        ({"rope_scaling": "yarn"}, None),
+        ({}, None),
+    ],
+)
+def test_the_base_of_the_rotary_embedding(config: dict[str, Any], base: float | None) -> None:
+    assert rope_base(config) == base
+
+
+def test_a_pair_without_known_answers_cannot_be_judged_by_them() -> None:
+    with pytest.raises(Undetermined, match=r"pair kimi-k2.6-int4: known_answers: none were"):
+        _ = load_pair(KIMI[0]).known_answers_file
+    assert load_pair("tiny").known_answers_file.name == "known_answers.json"

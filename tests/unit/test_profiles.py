@@ -9,32 +9,20 @@ from typing import Any
 
 import pytest
 import yaml
+from host_documents import MISSING
 from typer.testing import CliRunner
 
 from dflash_kit import paths
 from dflash_kit.engine import config, probe
 from dflash_kit.engine.keys import Keys
-from dflash_kit.errors import InputError, Undetermined
-from dflash_kit.profiles import detect as detection
+from dflash_kit.errors import InputError
+from dflash_kit.host.facts import Host
 from dflash_kit.profiles.cli import app
 from dflash_kit.profiles.load import load_pair, load_profile, profile_names
 
 LIMITS = ("start_seconds", "hang_seconds", "drain_seconds")
+NO_GPU = {"gpus": MISSING}
 KEYS = Keys(user="user-secret", admin="admin-secret")
-
-
-@pytest.fixture
-def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with cpu-tiny and `two-gpus`, made for 2 x Testcard 9."""
-    content = yaml.safe_load((paths.PROFILES / "cpu-tiny.yaml").read_text())
-    (tmp_path / "cpu-tiny.yaml").write_text(yaml.safe_dump(content))
-    content |= {
-        "name": "two-gpus",
-        "hardware": {"memory_mib": 1, "accelerator": "Testcard 9", "count": 2},
-    }
-    (tmp_path / "two-gpus.yaml").write_text(yaml.safe_dump(content))
-    monkeypatch.setattr(paths, "PROFILES", tmp_path)
-    return tmp_path
 
 
 def change(file: Path, **fields: Any) -> None:
@@ -96,65 +84,29 @@ def test_a_file_that_is_no_profile_at_all(profiles: Path, text: str) -> None:
     assert str(caught.value).startswith(f"{file}: ") and "\n" not in str(caught.value)
 
 
-def test_detection(profiles: Path) -> None:
-    assert detection.detect([]).name == "cpu-tiny"
-    assert detection.detect(["Testcard 9"] * 2).name == "two-gpus"
-    for found, described in [(["Testcard 9"], "1 x Testcard 9"), (["Other"] * 2, "2 x Other")]:
-        with pytest.raises(InputError) as caught:
-            detection.detect(found)
-        message = str(caught.value)
-        assert f"found {described}" in message
-        assert "cpu-tiny (no GPU), two-gpus (2 x Testcard 9)" in message
+def test_a_profile_extends_another_field_by_field(profiles: Path) -> None:
+    text = {"name": "more", "extends": "two-gpus", "engine": {"arguments": {"ep-size": 2}}}
+    (profiles / "more.yaml").write_text(yaml.safe_dump(text))
+    more, base = load_profile("more"), load_profile("two-gpus")
+    assert more.engine.arguments == {**base.engine.arguments, "ep-size": 2}
+    assert more.hardware == base.hardware and more.engine.environment == base.engine.environment
 
 
-def test_acceptance(profiles: Path) -> None:
-    gpu = load_profile("two-gpus")
-    assert detection.accepts(gpu, ["Testcard 9"] * 2)
-    assert not detection.accepts(gpu, ["Testcard 9", "Other"])
-    assert not detection.accepts(gpu, [])
-    assert detection.accepts(load_profile("cpu-tiny"), ["Other"])
+@pytest.mark.parametrize("base", ["cpu-tiny", "gone", "loop", None, ["two-gpus"]])
+def test_what_cannot_be_extended(profiles: Path, base: Any) -> None:
+    change(profiles / "cpu-tiny.yaml", extends="loop" if base == "loop" else base)
+    if base == "loop":
+        change(profiles / "two-gpus.yaml", extends="cpu-tiny", name="two-gpus")
+        change(profiles / "cpu-tiny.yaml", extends="two-gpus")
+    with pytest.raises(InputError, match=r"extends: got .*, wanted one of: |extends: .*: none"):
+        load_profile("cpu-tiny")
 
 
-def fake_nvidia_smi(folder: Path, body: str) -> None:
-    (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{body}\n")
-    (folder / "nvidia-smi").chmod(0o755)
-
-
-def test_gpus_are_what_nvidia_smi_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(detection, "_DEVICES", tmp_path)
-    assert detection.gpus() == []
-    fake_nvidia_smi(
-        tmp_path,
-        'case "$1" in *=name) echo Testcard 9; echo Testcard 9 ;; *) echo 9.1; echo 9.1 ;; esac',
-    )
-    assert detection.gpus() == ["Testcard 9", "Testcard 9"]
-    assert detection.driver() == "9.1"
-
-
-def test_a_gpu_that_the_driver_does_not_describe_is_undetermined(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(detection, "_DEVICES", tmp_path)
-    (tmp_path / "nvidia0").touch()
-    with pytest.raises(Undetermined, match=r"nvidia0 exist, but: nvidia-smi is not on the PATH"):
-        detection.gpus()
-    fake_nvidia_smi(tmp_path, "echo no; echo driver >&2; exit 9")
-    with pytest.raises(Undetermined, match=r"nvidia0 exist, but: no driver; name a profile"):
-        detection.gpus()
-
-
-def test_a_driver_that_hangs_is_undetermined(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake_nvidia_smi(tmp_path, "exec sleep 1000")
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(detection, "_TIMEOUT_SECONDS", 0.2)
-    with pytest.raises(Undetermined) as caught:
-        detection.gpus()
-    message = str(caught.value)
-    assert "nvidia-smi gave no answer in 0.2 s" in message and "\n" not in message
+def test_a_container_s_shared_memory_is_what_its_profile_counts_with() -> None:
+    compose = yaml.safe_load((paths.ROOT / "docker-compose.yml").read_text())
+    given = compose["services"]["engine-gpu"]["shm_size"]
+    for name in ("rtx-pro-6000-x8", "b300-x8"):
+        assert given == f"{load_profile(name).hardware.shm_mib // 1024}g"
 
 
 def test_dflash_is_on_at_latency_alone() -> None:
@@ -253,7 +205,7 @@ def test_a_run_folder_of_somebody_else_is_refused(
 def test_every_command_prints_json(
     arguments: list[str], wanted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dflash_kit.profiles.cli.gpus", lambda: [])
+    monkeypatch.setattr("dflash_kit.profiles.cli.here", lambda: Host({"commands": NO_GPU}))
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert wanted in json.dumps(json.loads(result.stdout))
@@ -263,4 +215,4 @@ def test_render_prints_no_key() -> None:
     result = CliRunner().invoke(app, ["render", "cpu-tiny", "--point", "throughput"])
     assert result.exit_code == 0, result.output
     assert "--api-key <redacted>" in result.stdout
-    assert "DFLASH" not in result.stdout
+    assert "--speculative-algorithm" not in result.stdout

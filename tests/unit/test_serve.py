@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
+from host_documents import MISSING, gpu_answer
 
 from dflash_kit import paths
-from dflash_kit.engine import caches, processes, serve
+from dflash_kit.engine import caches, config, processes, serve
 from dflash_kit.errors import InputError
-from dflash_kit.profiles.load import load_pair
+from dflash_kit.host.facts import Host
+from dflash_kit.profiles.load import load_pair, load_profile
 from dflash_kit.releases import tree
 
 FORBIDDEN = ("SGLANG_LOG_REQUEST_HEADERS", "SGLANG_SIMULATE_ACC_LEN")
@@ -66,7 +68,7 @@ def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tree.sha256").write_text(listing)
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     monkeypatch.setattr(paths, "PATCHES_FILE", tmp_path / "patches.json")
-    monkeypatch.setattr(serve, "gpus", lambda: [])
+    monkeypatch.setattr(serve, "here", lambda: Host({"commands": {"gpus": MISSING}}))
     for variable in ("DFLASH_KIT_CACHE", *FORBIDDEN):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.syspath_prepend(str(package.parent))
@@ -97,6 +99,15 @@ def test_the_plan_says_what_runs_and_shows_no_key(image: Path) -> None:
     shown = f"{facts} {plan!r}"
     for role in ("user", "admin"):
         assert (image / "keys" / role).read_text().strip() not in shown
+
+
+def test_the_engine_is_strict_unless_the_profile_says_otherwise() -> None:
+    profile, pair, keys = load_profile("cpu-tiny"), load_pair("tiny"), config.REDACTED
+    assert config.render(profile, pair, "latency", keys).environment["DFLASH_KIT_STRICT"] == "1"
+    loose = profile.engine.environment | {"DFLASH_KIT_STRICT": "0"}
+    engine = profile.engine.model_copy(update={"environment": loose})
+    profile = profile.model_copy(update={"engine": engine})
+    assert config.render(profile, pair, "latency", keys).environment["DFLASH_KIT_STRICT"] == "0"
 
 
 def test_the_identity_file_is_what_the_engine_reports(image: Path) -> None:
@@ -204,10 +215,20 @@ def write_gpu_profile(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = yaml.safe_load((paths.PROFILES / "cpu-tiny.yaml").read_text())
     content |= {
         "name": "gpu",
-        "hardware": {"memory_mib": 1, "accelerator": "Testcard 9", "count": 8},
+        "hardware": {
+            "memory_mib": 1,
+            "accelerator": "Testcard 9",
+            "count": 8,
+            "gpu_memory_mib": 80000,
+            "compute_capability": "8.0",
+        },
     }
     (image / "profiles").mkdir()
     (image / "profiles/gpu.yaml").write_text(yaml.safe_dump(content))
+    lock = image / "images/1.0-dflash.1/requirements-cuda.txt"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("nvidia-cuda-runtime==13.0.96 \\\n    --hash=sha256:0\n")
+    monkeypatch.setattr(paths, "IMAGES", image / "images")
     monkeypatch.setattr(paths, "PROFILES", image / "profiles")
 
 
@@ -215,20 +236,21 @@ def test_kernels_are_kept_apart_by_tree_profile_and_driver(
     image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_gpu_profile(image, monkeypatch)
-    monkeypatch.setattr(serve, "gpus", lambda: ["Testcard 9"] * 8)
     cache = image / "cache"
 
     def triton_folder(driver: str) -> Path:
-        monkeypatch.setattr(serve, "driver", lambda: driver)
+        gpus = gpu_answer("Testcard 9", driver=driver, capability="8.0")
+        host = Host({"commands": {"gpus": gpus}})
+        monkeypatch.setattr(serve, "here", lambda: host)
         return Path(serve.make_plan("gpu", "latency", free_port()).environment["TRITON_CACHE_DIR"])
 
     with pytest.raises(KeyError):  # the engine's own default
-        triton_folder("9.1")
+        triton_folder("590.1")
     monkeypatch.setenv("DFLASH_KIT_CACHE", str(cache))
-    first = triton_folder("9.1")
+    first = triton_folder("590.1")
     assert first.is_dir() and first.parents[1] == cache
-    assert triton_folder("9.1") == first
-    assert triton_folder("9.2") != first
+    assert triton_folder("590.1") == first
+    assert triton_folder("590.2") != first
     keys = {caches.cache_environment(*facts)["TRITON_CACHE_DIR"] for facts in ("abc", "xbc", "ayc")}
     assert len(keys) == 3
 
@@ -248,7 +270,21 @@ def test_hardware_that_a_profile_does_not_accept_is_refused(
 ) -> None:
     write_gpu_profile(image, monkeypatch)
     message = refused(image, profile="gpu", port=free_port())
-    assert message == "profile gpu: hardware: got no GPU, wanted 8 x Testcard 9"
+    assert message.startswith(
+        "profile gpu: wanted 8 x Testcard 9, this host has no GPU: gpu-count: got 0 GPUs, wanted 8"
+    )
+    for gpus, reason in (
+        (gpu_answer("Testcard 9", 7), "this host has 7 x Testcard 9: gpu-count: got 7 GPUs"),
+        (gpu_answer("Testcard 8"), "gpu-name: got 8 x Testcard 8, wanted all alike"),
+        (gpu_answer("Testcard 9", mig="Enabled"), "mig: got GPU 0 Enabled"),
+        (gpu_answer("Testcard 9", driver="575.57.08"), "575.57.08, wanted 580.65.06 or newer"),
+        (gpu_answer("Testcard 9", memory="1 MiB"), "gpu-memory: got GPU 0 1 MiB"),
+        (gpu_answer("Testcard 9", capability="7.5"), "compute-capability: got GPU 0 7.5"),
+    ):
+        host = Host({"commands": {"gpus": gpus}})
+        monkeypatch.setattr(serve, "here", lambda host=host: host)
+        message = refused(image, profile="gpu", port=free_port())
+        assert "wanted 8 x Testcard 9, this host has" in message and reason in message
 
 
 def run_serve(image: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -13,8 +13,8 @@ from dflash_kit.profiles.load import load_pair
 from dflash_kit.smoke import runner, suite
 from dflash_kit.smoke.checks import CHECKS
 from dflash_kit.smoke.client import REQUEST_SECONDS, Engine
-from dflash_kit.smoke.receipt import Verdict
 from dflash_kit.smoke.wanted import Wanted, load_known_answers
+from dflash_kit.verdicts import Verdict
 
 PROFILE = "cpu-tiny"
 ON_CPU = {"draft-graph": "SKIP", "verify-graph": "SKIP"}

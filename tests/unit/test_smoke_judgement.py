@@ -9,8 +9,9 @@ from fake_engine import KEYS
 from dflash_kit.errors import InputError
 from dflash_kit.smoke.client import Engine, parse_metrics, total
 from dflash_kit.smoke.exact import ExactRun, Generated
-from dflash_kit.smoke.receipt import Receipt, Record, Verdict, overall, redacted, to_json, write
+from dflash_kit.smoke.receipt import Receipt, redacted, to_json, write
 from dflash_kit.smoke.suite import Suite
+from dflash_kit.verdicts import Record, Verdict, overall
 
 
 def generated(tokens, passes):

@@ -10,7 +10,9 @@ import yaml
 
 from dflash_kit.engine.keys import Keys
 from dflash_kit.errors import InputError
-from dflash_kit.profiles.models import Argument, Pair, Profile
+from dflash_kit.profiles.arguments import named_for, refuse_incompatible
+from dflash_kit.profiles.models import Argument, Pair, Point, Profile
+from dflash_kit.releases import current
 
 DEFAULT_POINT = "latency"
 REDACTED = Keys(user="<redacted>", admin="<redacted>")
@@ -31,34 +33,66 @@ class Rendered:
 
 
 def render(
-    profile: Profile, pair: Pair, point: str, keys: Keys, port: int | None = None
+    profile: Profile,
+    pair: Pair,
+    point: str,
+    keys: Keys,
+    port: int | None = None,
+    release: str | None = None,
 ) -> Rendered:
-    """What `profile` with `pair` runs at `point`; `port` replaces the profile's.
+    """What `profile` with `pair` runs at `point` on `release` (default: this image's, else the
+    catalogue's); `port` replaces the profile's.
 
-    InputError where the profile has no such point, or `port` is none.
+    InputError where the profile has no such point, `port` is none, or the arguments are known not
+    to work together.
     """
     points = {str(name): settings for name, settings in profile.points.items()}
     if point not in points:
         known = ", ".join(points)
         raise InputError(f"unknown point {point!r}: profile {profile.name} has: {known}")
+    settings, engine = points[point], current.engine(release)
     arguments: dict[str, Argument] = {
         "model-path": str(pair.target.folder),
         **profile.engine.arguments,
+        **settings.arguments,
+        **_draft(profile, pair, settings),
     }
-    if points[point].dflash:
-        arguments |= {
-            "speculative-algorithm": "DFLASH",
-            "speculative-draft-model-path": str(pair.draft.folder),
-            # Left out, the engine guesses, and takes 16 where it cannot.
-            "speculative-num-draft-tokens": pair.match.block_size,
-        }
+    refuse_incompatible(profile, point, settings.dflash, arguments, engine)
+    arguments = named_for(arguments, engine)
     if port is not None:
         arguments["port"] = port_number("--port", port)
     arguments |= {"api-key": keys.user, "admin-api-key": keys.admin}
+    # What would serve DFlash worse than the profile says ends the start; a profile may differ.
+    strict = {"DFLASH_KIT_STRICT": "1"}
     # The engine's own health endpoint must not give up before the kit does: once it has, a stop
     # drops the requests in flight.
     health = {"SGLANG_HEALTH_CHECK_TIMEOUT": str(int(profile.limits.hang_seconds))}
-    return Rendered(arguments, {**profile.engine.environment, **health})
+    return Rendered(
+        arguments, {**strict, **profile.engine.environment, **settings.environment, **health}
+    )
+
+
+def _draft(profile: Profile, pair: Pair, point: Point) -> dict[str, Argument]:
+    """The arguments that name the draft of `point` and its block."""
+    block = "speculative-num-draft-tokens"
+    if block in {**profile.engine.arguments, **point.arguments}:
+        raise InputError(
+            f"profile {profile.name}: arguments.{block}: wanted draft_tokens of the point instead, "
+            f"and that only for another block than the {pair.match.block_size} of the draft"
+        )
+    if point.dflash:
+        return {
+            "speculative-algorithm": "DFLASH",
+            "speculative-draft-model-path": str(pair.draft.folder),
+            # Left out, the engine guesses, and takes 16 where it cannot.
+            block: point.draft_tokens or pair.match.block_size,
+        }
+    if not point.fallback:
+        return {}
+    if pair.fallback is None:
+        raise InputError(f"profile {profile.name}: fallback: pair {pair.name} has none")
+    path = str(pair.fallback.draft.folder)
+    return {**pair.fallback.arguments, "speculative-draft-model-path": path}
 
 
 def port_number(source: str, value: str | int) -> int:

@@ -12,7 +12,8 @@ from dflash_kit.engine.caches import cache_environment
 from dflash_kit.engine.identity import Identity, identify
 from dflash_kit.engine.supervisor import hold_signals, say, supervise
 from dflash_kit.errors import InputError
-from dflash_kit.profiles.detect import accepts, describe, describe_hardware, detect, driver, gpus
+from dflash_kit.host.facts import Host
+from dflash_kit.profiles.detect import detect, here, names, refuse_unfit
 from dflash_kit.profiles.load import load_pair, load_profile
 from dflash_kit.profiles.models import Pair, Profile
 from dflash_kit.profiles.pair_check import pair_problems
@@ -71,7 +72,8 @@ def run(profile_name: str | None, point: str, port: int | None, as_json: bool) -
 
 def make_plan(profile_name: str | None, point: str, port: int | None) -> Plan:
     """Make every check in order, then write the keys, the identity and the configuration."""
-    profile = choose_profile(profile_name)
+    host = here()
+    profile = choose_profile(profile_name, host)
     pair = load_pair(profile.pair)
     preview = config.render(profile, pair, point, config.REDACTED, port)
     refuse_environment({**os.environ, **preview.environment})
@@ -81,7 +83,7 @@ def make_plan(profile_name: str | None, point: str, port: int | None) -> Plan:
     identity = identify(profile.name, point)
     # Without a GPU nothing is compiled on the host.
     uses_gpus = profile.hardware.count > 0
-    caches = cache_environment(identity.tree, profile.name, driver()) if uses_gpus else {}
+    caches = cache_environment(identity.tree, profile.name, host.driver) if uses_gpus else {}
     made = keys.ensure_keys(keys.keys_dir())
     rendered = config.render(profile, pair, point, made, port)
     folder = config.run_dir()
@@ -98,15 +100,10 @@ def make_plan(profile_name: str | None, point: str, port: int | None) -> Plan:
     )
 
 
-def choose_profile(name: str | None) -> Profile:
-    """The profile called `name`, or the one made for this host; refused if it is not for it."""
-    if name is None:
-        return detect(gpus())
-    profile = load_profile(name)
-    if profile.hardware.count and not accepts(profile, found := gpus()):
-        raise InputError(
-            f"profile {name}: hardware: got {describe(found)}, wanted {describe_hardware(profile)}"
-        )
+def choose_profile(name: str | None, host: Host) -> Profile:
+    """The profile called `name`, or the one made for `host`; refused if it is not for it."""
+    profile = load_profile(name) if name else detect(names(host))
+    refuse_unfit(profile, host)
     return profile
 
 

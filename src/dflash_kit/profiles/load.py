@@ -9,8 +9,9 @@ from pydantic import BaseModel, ValidationError
 from dflash_kit import paths
 from dflash_kit.errors import InputError
 from dflash_kit.profiles.models import Pair, Profile
+from dflash_kit.profiles.shape import Shape
 
-T = TypeVar("T", Profile, Pair)
+T = TypeVar("T", Profile, Pair, Shape)
 
 
 def profile_names() -> list[str]:
@@ -28,6 +29,11 @@ def load_pair(name: str) -> Pair:
     return _load(Pair, paths.PAIRS, name)
 
 
+def load_shape(name: str) -> Shape:
+    """The shape called `name`; InputError where there is none or its file is wrong."""
+    return _load(Shape, paths.SHAPES, name)
+
+
 def _names(folder: Path) -> list[str]:
     return sorted(file.stem for file in folder.glob("*.yaml"))
 
@@ -39,17 +45,39 @@ def _load(model: type[T], folder: Path, name: str) -> T:
         known = ", ".join(names) or f"none in {folder}"
         raise InputError(f"unknown {kind} {name!r}: wanted one of: {known}")
     file = folder / f"{name}.yaml"
-    content = _read(file)
+    content = _extended(folder, name)
     try:
         loaded = model.model_validate(content)
     except ValidationError as error:
-        raise InputError(f"{file}: {_describe(error)}") from None
+        raise InputError(f"{file}: {described(error)}") from None
     if loaded.name != name:
         raise InputError(f"{file}: name: got {loaded.name!r}, wanted {name!r} as the file's name")
     return loaded
 
 
-def _read(file: Path) -> Any:
+def _extended(folder: Path, name: str, seen: tuple[str, ...] = ()) -> Any:
+    """The content of a file over that of the one it `extends`, mapping by mapping."""
+    file = folder / f"{name}.yaml"
+    content = read_yaml(file)
+    if not isinstance(content, dict) or "extends" not in content:
+        return content
+    base = content.pop("extends")
+    others = [x for x in _names(folder) if x not in (*seen, name)]
+    if base not in others:
+        raise InputError(
+            f"{file}: extends: got {base!r}, wanted one of: {', '.join(others) or 'none'}"
+        )
+    return _merged(_extended(folder, base, (*seen, name)), content)
+
+
+def _merged(base: Any, over: Any) -> Any:
+    if not (isinstance(base, dict) and isinstance(over, dict)):
+        return over
+    return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
+
+
+def read_yaml(file: Path) -> Any:
+    """The content of a YAML file; InputError where it cannot be read or is none."""
     try:
         return yaml.safe_load(file.read_text())
     except OSError as error:
@@ -59,7 +87,7 @@ def _read(file: Path) -> Any:
         raise InputError(f"{file}: is not YAML: {reason}") from None
 
 
-def _describe(error: ValidationError) -> str:
+def described(error: ValidationError) -> str:
     """All wrong fields on one line: `field: got X: what was wanted`."""
     return "; ".join(
         f"{'.'.join(str(part) for part in item['loc']) or 'file'}: "

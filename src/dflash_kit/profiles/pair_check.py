@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
+from dflash_kit.profiles.load import load_shape
 from dflash_kit.profiles.models import Model, Pair
+from dflash_kit.profiles.shape import NOT_IN_CONFIG, Shape
 
 Config = dict[str, Any]
 
@@ -39,12 +41,35 @@ def check_pair(target: Config, draft: Config, pair: Pair) -> list[str]:
         ("draft hidden_size", draft.get("hidden_size"), match.hidden_size),
         ("target vocab_size", text.get("vocab_size"), match.vocab_size),
         ("draft vocab_size", draft.get("vocab_size"), match.vocab_size),
-        ("target dtype", _dtype(text), match.dtype),
+        ("target dtype", _dtype(text) or _dtype(target), match.dtype),
         ("draft dtype", _dtype(draft), match.dtype),
         ("draft num_target_layers", draft.get("num_target_layers"), text.get("num_hidden_layers")),
     ]
+    if match.rope_theta is not None:
+        facts.append(("draft rope_theta", rope_base(draft), match.rope_theta))
+    if pair.shape is not None:
+        facts += _shape_facts(load_shape(pair.shape), text, draft)
     problems = [f"{field}: got {got}, wanted {want}" for field, got, want in facts if got != want]
     return problems + _out_of_range(dflash, text)
+
+
+def rope_base(config: Config) -> Any:
+    """The base of the rotary embedding as transformers 5 reads it from a config.json.
+
+    The base inside rope_scaling or rope_parameters wins over the one beside it.
+    """
+    scaling = _mapping(config.get("rope_scaling") or config.get("rope_parameters"))
+    return scaling.get("rope_theta", config.get("rope_theta"))
+
+
+def _shape_facts(shape: Shape, text: Config, draft: Config) -> list[tuple[str, Any, Any]]:
+    """The sizes that the plan computes with, against those of the models themselves."""
+    sizes = [("target", text, shape.target), ("draft", draft, shape.draft)]
+    return [
+        (f"{role} {field}", config.get(field), wanted)
+        for role, config, model in sizes
+        for field, wanted in model.model_dump(exclude=NOT_IN_CONFIG).items()
+    ]
 
 
 def _out_of_range(dflash: Config, text: Config) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, get_args
 from urllib.parse import urlsplit
@@ -13,15 +12,15 @@ from dflash_kit import paths
 from dflash_kit.errors import CheckFailed, InputError
 from dflash_kit.profiles.load import load_profile
 from dflash_kit.profiles.models import PointName
-from dflash_kit.releases import catalogue, lockfile, series
+from dflash_kit.releases import lockfile, series
+from dflash_kit.releases.current import default_release
 from dflash_kit.smoke import output, receipt
 from dflash_kit.smoke.address import default_url
 from dflash_kit.smoke.client import Engine, expect_reachable
 from dflash_kit.smoke.credentials import expect_key_options, find_keys
-from dflash_kit.smoke.receipt import Receipt, Verdict
+from dflash_kit.smoke.receipt import Receipt
 from dflash_kit.smoke.wanted import Wanted
-
-EXIT_CODES = {Verdict.PASS: 0, Verdict.FAIL: 1, Verdict.INCONCLUSIVE: 3}
+from dflash_kit.verdicts import EXIT_CODES, Verdict
 
 
 def smoke(
@@ -80,13 +79,6 @@ def load_lock(release: str) -> lockfile.Lock:
         return lockfile.read(paths.IMAGES / release)
     except series.ReleaseError as error:
         raise InputError(f"--release: {error}") from None
-
-
-def default_release() -> str:
-    """The release of this image; outside an image, the default of releases.yaml."""
-    if paths.PATCHES_FILE.exists():
-        return str(json.loads(paths.PATCHES_FILE.read_text())["release"])
-    return catalogue.load(paths.RELEASES_FILE).default
 
 
 def expect_usable(url: str, wanted: Wanted) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator
 import pytest
 
 from dflash_kit.smoke.checks import CHECKS
-from dflash_kit.smoke.receipt import Verdict
 from dflash_kit.smoke.suite import NOT_RUN, Suite
+from dflash_kit.verdicts import Verdict
 
 SUITE = pytest.StashKey[Suite]()
 

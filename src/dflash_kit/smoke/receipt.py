@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,29 +14,9 @@ from pydantic import BaseModel, Field
 
 from dflash_kit import paths
 from dflash_kit.errors import InputError
+from dflash_kit.verdicts import Record, Verdict
 
 REDACTED = "<key>"
-
-
-class Verdict(StrEnum):
-    """The answer of one check. SKIP: the check has no meaning for this deployment."""
-
-    PASS = "PASS"
-    FAIL = "FAIL"
-    WARN = "WARN"
-    INCONCLUSIVE = "INCONCLUSIVE"
-    SKIP = "SKIP"
-
-
-class Record(BaseModel):
-    """One check: its stable code, what was measured, what was wanted, what to do next."""
-
-    code: str
-    verdict: Verdict
-    measured: str
-    wanted: str
-    next_step: str = ""
-    seconds: float = 0.0
 
 
 class Host(BaseModel):
@@ -76,15 +55,6 @@ class Receipt(BaseModel):
     def deployment(self) -> tuple[str, str, str]:
         """Release, profile and point; unknown where an engine did not get to report them."""
         return self.release, self.profile or "unknown", self.point or "unknown"
-
-
-def overall(records: Iterable[Record]) -> Verdict:
-    """FAIL if any check failed, else INCONCLUSIVE if any could not be judged, else PASS."""
-    verdicts = {record.verdict for record in records}
-    for worst in (Verdict.FAIL, Verdict.INCONCLUSIVE):
-        if worst in verdicts:
-            return worst
-    return Verdict.PASS
 
 
 def redacted(receipt: Receipt, secrets: Iterable[str]) -> Receipt:

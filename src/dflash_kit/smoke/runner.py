@@ -14,9 +14,10 @@ from dflash_kit.errors import Undetermined
 from dflash_kit.smoke.checks import CHECKS
 from dflash_kit.smoke.client import Engine
 from dflash_kit.smoke.plugin import Progress, SmokePlugin
-from dflash_kit.smoke.receipt import Receipt, Verdict, overall
+from dflash_kit.smoke.receipt import Receipt
 from dflash_kit.smoke.suite import Suite
 from dflash_kit.smoke.wanted import Wanted
+from dflash_kit.verdicts import Verdict, overall
 
 # The suite's own output is the records; nothing is written beside the tests (read-only root).
 OPTIONS = [

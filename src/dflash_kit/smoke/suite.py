@@ -13,8 +13,8 @@ import requests
 from dflash_kit.errors import KitError, Undetermined
 from dflash_kit.smoke.checks import CAN_GENERATE
 from dflash_kit.smoke.client import Engine
-from dflash_kit.smoke.receipt import Record, Verdict
 from dflash_kit.smoke.wanted import Wanted
+from dflash_kit.verdicts import Record, Verdict
 
 # An engine that is slower than this is not judged to the end: the run must not hold up a rollout.
 RUN_SECONDS = 300.0

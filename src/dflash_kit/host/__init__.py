@@ -1,0 +1,1 @@
+"""What a host is, and whether a profile can be deployed on it."""
