@@ -27,7 +27,7 @@ test-image: .venv/test ## build the cuda variant and prove it on the CPU
 	$(MAKE) image VARIANT=cuda
 	scripts/with-docker .venv/bin/pytest tests/image
 
-lint: .venv/test ## ruff, mypy, hadolint, yamllint, shellcheck, stale generated files
+lint: .venv/test ## ruff, mypy, hadolint, yamllint, shellcheck, ansible-lint, stale generated files
 	scripts/lint
 
 bench: .venv/test image ## tok/s with and without the draft, alternating

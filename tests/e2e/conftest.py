@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.fleet.fixtures import fleet  # noqa: F401
 from tests.e2e.node import Node, running
 
 

@@ -1,0 +1,95 @@
+"""Rollouts of releases that are no good: each is seen, taken back, and stays on its host."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.fleet.fleet import Fleet
+from tests.e2e.fleet.releases import offer, offer_broken
+from tests.e2e.rollout import FIRST, SECOND, Rollout, is_proved, row
+
+
+@pytest.fixture(scope="module")
+def rollout(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Rollout:
+    offer(fleet.registry, FIRST)
+    return Rollout(fleet, tmp_path_factory.mktemp("failures"))
+
+
+# What stands in the refusal: the gate, what was measured, what was wanted.
+FAULTS = {
+    "never_serves": "wanted a token within",
+    "wrong_text": "known-answers: FAIL: measured",
+    "without_dflash": "dflash: FAIL: measured off, 0 verify passes, wanted DFLASH, verify passes",
+    "ends_after_requests": "FAIL: measured",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_upgrade_to_a_bad_release_goes_back(rollout: Rollout, fault: str) -> None:
+    rollout.has(FIRST)
+    good, untouched = rollout.one.current(), rollout.two.listing()
+    repository = offer_broken(rollout.fleet.registry, fault, SECOND)
+    done = rollout.deploy(SECOND, image_registry=repository)
+    assert done.rc != 0
+    assert FAULTS[fault] in done.out, done.out
+    assert f"host1: {good} is back in service and proved" in done.out
+    assert is_proved(rollout.one, FIRST) and rollout.one.current() == good
+    assert row(done, "host1")[1:4] == [good, good, "rolled back"]
+    assert row(done, "host2")[3] == "not begun"
+    log = done.out.partition("log of the failed engine: ")[2].split()[0]
+    assert "dflash-kit: release: 0.5.11-dflash.2" in rollout.one.run(f"cat {log}")
+    # The second host has the image and the files ready, and runs on.
+    assert runs(rollout.two.listing()) == runs(untouched)
+    assert is_proved(rollout.two, FIRST)
+
+
+def test_first_deploy_of_a_bad_release_leaves_the_host_clean(rollout: Rollout) -> None:
+    rollout.one.bare()
+    repository = offer_broken(rollout.fleet.registry, "without_dflash", SECOND)
+    done = rollout.deploy(SECOND, "--limit", "host1", image_registry=repository)
+    assert done.rc != 0
+    assert "no other deployment was ever good here, so the engine is stopped" in done.out
+    assert rollout.one.container() is None
+    assert rollout.one.current() is None and rollout.one.last_good() is None
+    assert row(done, "host1")[1:4] == ["-", "-", "stopped"]
+    assert rollout.one.run("ls /opt/dflash-kit") == "deployments\nlogs"
+
+
+def test_wrong_inputs_are_all_named_and_no_host_is_touched(
+    rollout: Rollout, tmp_path: Path
+) -> None:
+    before = [host.listing() for host in (rollout.one, rollout.two)]
+    text = rollout.inventory.read_text()
+    inventory = tmp_path / "hosts.yml"
+    inventory.touch(mode=0o600)
+    inventory.write_text(
+        text.replace("dflash_kit_profile: cpu-tiny", "dflash_kit_profil: cpu-tiny")
+    )
+    done = rollout.fleet.play(
+        rollout.playbook("deploy"),
+        inventory,
+        dflash_kit_release="0.5.11-dflash.99",
+        host_checks_demoted="clock",
+    )
+    assert done.rc != 0
+    for part in (
+        "dflash_kit_profil: got a variable of no role",
+        "did you mean dflash_kit_profile?",
+        "hosts.yml:",
+        "host_checks_demoted: got 'clock', wanted a list",
+    ):
+        assert part in done.out, f"{part} is not in:\n{done.out}"
+    unknown = rollout.deploy("0.5.11-dflash.99")
+    assert "dflash_kit_release: got 0.5.11-dflash.99, wanted one of: 0.5.11-dflash.1" in unknown.out
+    missing = rollout.deploy(SECOND, image_registry=f"{rollout.fleet.registry.host}/nowhere")
+    assert missing.rc != 0 and "nowhere" in missing.out, missing.out
+    assert [host.listing() for host in (rollout.one, rollout.two)] == before
+
+
+def runs(listing: str) -> list[str]:
+    """What of a listing says which containers run since when, and where the links point."""
+    return [
+        line
+        for line in listing.splitlines()
+        if " running " in line or "/current " in line or "/last_good " in line
+    ]
