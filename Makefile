@@ -1,9 +1,10 @@
 SHELL := /bin/bash
 VARIANT ?= $(or $(DFLASH_KIT_VARIANT),cpu)
 KIT := .venv/bin/dflash-kit
+GPU_PYTHON ?= python3
 export DFLASH_KIT_VARIANT := $(VARIANT)
 
-.PHONY: help up smoke down image test test-image lint bench
+.PHONY: help up smoke down image test test-image test-gpu lint bench
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -ts $$'\t'
 
@@ -26,6 +27,11 @@ test: .venv/test lint ## all tests that need no GPU
 test-image: .venv/test ## build the cuda variant and prove it on the CPU
 	$(MAKE) image VARIANT=cuda
 	scripts/with-docker .venv/bin/pytest tests/image
+
+test-gpu: export PYTHONPATH := $(CURDIR)/src$(if $(PYTHONPATH),:$(PYTHONPATH))
+test-gpu: ## patched against unpatched on this machine's GPUs (GPU_PYTHON: with the cuda requirements)
+	$(GPU_PYTHON) tests/gpu/trees.py --out build/gpu/trees --release "$(DFLASH_KIT_RELEASE)"
+	$(GPU_PYTHON) tests/gpu/measure.py --trees build/gpu/trees --out build/gpu/report.json
 
 lint: .venv/test ## ruff, mypy, hadolint, yamllint, shellcheck, ansible-lint, stale generated files
 	scripts/lint

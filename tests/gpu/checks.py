@@ -1,13 +1,14 @@
-"""What is measured and compared; each returns plain data for the report."""
+"""What is measured and compared of engines with dummy weights; each returns plain data."""
 
 from __future__ import annotations
 
-import json
+import gzip
 import random
 import re
 import threading
 import time
 import urllib.error
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,26 +17,35 @@ from typing import Any
 from engine import LARGEST_GRAPH, Engine
 from steptrace import summarise
 
-NEW_TOKENS, KNOWN_TOKENS = 192, 48
+NEW_TOKENS, KNOWN_TOKENS, TRACED_TOKENS = 192, 48, 400
+SIZES = (1, 4, LARGEST_GRAPH)
+SOAK_STEPS = 2000
 _random = random.Random(0)
 PROMPTS = [[_random.randrange(10, 30000) for _ in range(64)] for _ in range(16)]
+# Batches that no graph fits, by the number of tokens that each request asks for.
+ODD_BATCHES = {
+    "padded": [KNOWN_TOKENS] * 5,
+    "shrinking while it runs": [3, 9, 14, 20, 27, 33, 40, KNOWN_TOKENS],
+    "above the largest graph": [KNOWN_TOKENS] * (LARGEST_GRAPH + 4),
+}
 # The frames of the crash under expert parallelism, outermost first.
 CRASH = re.compile(
     r"in replay\n.*in replay_prepare\n.*in populate_from_forward_batch\n"
     r".*in _grouped_foreach_copy_\n.*'NoneType' object has no attribute 'dtype'",
     re.DOTALL,
 )
+Tokens = dict[str, list[list[int]]]
 
 
-def speed(engines: Sequence[Engine], sizes: Sequence[int] = (1, 8), rounds: int = 3) -> Any:
-    """Tokens/s of each engine and number of requests, in alternation, and the tokens.
+def speed(engines: Sequence[Engine], rounds: int = 3) -> tuple[Any, dict[str, Tokens]]:
+    """Steps/s of each engine at each of SIZES, in alternation, and the tokens by engine and batch.
 
-    Draft and target have nothing in common with dummy weights: one token a step and request.
-    The milliseconds a token leave out the prompt.
+    Draft and target have nothing in common with dummy weights, so that each step makes one token
+    of each request. The prompt's time is left out. Rounds are kept one by one.
     """
     figures: dict[str, Any] = {engine.name: {} for engine in engines}
-    tokens: dict[str, Any] = {engine.name: {} for engine in engines}
-    for size in sizes:
+    tokens: dict[str, Tokens] = {engine.name: {} for engine in engines}
+    for size in SIZES:
         for engine in engines:
             engine.tokens(PROMPTS[:size], max_new_tokens=24)
         for _ in range(rounds):
@@ -43,35 +53,22 @@ def speed(engines: Sequence[Engine], sizes: Sequence[int] = (1, 8), rounds: int 
                 begun = time.monotonic()
                 engine.tokens(PROMPTS[:size], max_new_tokens=1)
                 middle = time.monotonic()
-                tokens[engine.name][size] = engine.tokens(PROMPTS[:size], max_new_tokens=NEW_TOKENS)
-                spent, first = time.monotonic() - middle, middle - begun
-                row = figures[engine.name].setdefault(f"C={size}", {"tok_s": [], "step_ms": []})
-                row["tok_s"].append(round(size * NEW_TOKENS / spent, 1))
-                row["step_ms"].append(round((spent - first) / (NEW_TOKENS - 1) * 1e3, 3))
+                made = engine.tokens(PROMPTS[:size], max_new_tokens=NEW_TOKENS)
+                spent = (time.monotonic() - middle) - (middle - begun)
+                steps_s = round((NEW_TOKENS - 1) / spent, 2)
+                figures[engine.name].setdefault(f"C={size}", []).append(steps_s)
+                tokens[engine.name][f"C={size}"] = made
+    for engine in engines:
+        for what, lengths in ODD_BATCHES.items():
+            prompts = PROMPTS[: len(lengths)]
+            tokens[engine.name][what] = engine.tokens(prompts, lengths=lengths)
     return figures, tokens
 
 
-def same(ours: dict[int, Any], theirs: dict[int, Any]) -> bool:
-    """Whether two engines gave the same tokens for every size that both were asked for."""
-    return all(ours[size] == theirs[size] for size in ours.keys() & theirs.keys())
-
-
-def odd_batches(engines: Sequence[Engine]) -> dict[str, bool]:
-    """Batches that no graph fits: whether all engines give the same tokens for each."""
-    shrinking = [3, 9, 14, 20, 27, 33, 40, KNOWN_TOKENS]
-    lengths = {
-        "padded": [KNOWN_TOKENS] * 5,
-        "shrinking while it runs": shrinking,
-        "above the largest graph": [KNOWN_TOKENS] * (LARGEST_GRAPH + 4),
-    }
-    return {
-        what: all(
-            engine.tokens(PROMPTS[: len(each)], lengths=each)
-            == engines[0].tokens(PROMPTS[: len(each)], lengths=each)
-            for engine in engines[1:]
-        )
-        for what, each in lengths.items()
-    }
+def equal(engines: dict[str, Tokens]) -> dict[str, bool]:
+    """For each batch, whether all engines gave the same tokens."""
+    first, *others = engines.values()
+    return {what: all(other[what] == first[what] for other in others) for what in first}
 
 
 def profile(engine: Engine, size: int, folder: Path, steps: int = 12) -> dict[str, Any]:
@@ -79,45 +76,54 @@ def profile(engine: Engine, size: int, folder: Path, steps: int = 12) -> dict[st
     folder.mkdir(parents=True)
     asked = {"output_dir": str(folder), "num_steps": steps, "activities": ["CPU", "GPU"]}
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(engine.tokens, PROMPTS[:size], max_new_tokens=400)
+        running = pool.submit(engine.tokens, PROMPTS[:size], max_new_tokens=TRACED_TOKENS)
         time.sleep(0.8)
         engine.post("/start_profile", asked)
         running.result()
     deadline = time.monotonic() + 60
-    while not (written := sorted(folder.glob("*.json.gz"))) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    time.sleep(2)  # The file appears before it is complete.
-    return summarise(written[0])
+    while True:
+        try:
+            return summarise(next(folder.glob("*.json.gz")))
+        except (StopIteration, EOFError, gzip.BadGzipFile):  # not there, or not complete yet
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{engine.name}: no complete trace in {folder}") from None
+            time.sleep(0.5)
 
 
-def crash(engine: Engine, seconds: float = 300) -> bool:
-    """Whether the engine dies in its first draft replay, after its captures."""
-    while time.monotonic() - engine.started < seconds:
-        if CRASH.search(engine.text()) or engine.process.poll() is not None:
+def crash(engine: Engine, seconds: float = 300) -> dict[str, Any]:
+    """Whether the engine dies in its first draft replay, after how many captures, and its words."""
+    while time.monotonic() - engine.started < seconds and engine.process.poll() is None:
+        if CRASH.search(engine.text()):
             break
         try:
             engine.get("/health_generate", timeout=20)
             break
         except (urllib.error.URLError, OSError):
             time.sleep(1)
-    crashed = bool(CRASH.search(engine.text()))
     engine.stop()
-    return crashed
+    text = engine.text()
+    said = re.findall(r"File \".*/(\S+\.py)\", line (\d+), in (\w+)", text)
+    return {
+        "crashed": bool(CRASH.search(text)),
+        "captures before": engine.captures(),
+        "innermost frames": [" ".join(frame) for frame in said[-4:]],
+    }
 
 
-def churn(engine: Engine, seconds: float, clients: int = LARGEST_GRAPH) -> dict[str, Any]:
-    """Requests that come, go, sample and are aborted; the greedy ones must not differ.
+def soak(engine: Engine, clients: int = LARGEST_GRAPH) -> dict[str, Any]:
+    """SOAK_STEPS steps of requests that come, go, sample and are aborted.
 
-    With no more clients than the largest graph every pass runs in a graph.
+    With no more clients than the largest graph every pass runs in a graph. Greedy answers have
+    known tokens.
     """
     known = [engine.tokens([prompt], max_new_tokens=KNOWN_TOKENS)[0] for prompt in PROMPTS]
-    before = engine.state()["draft_passes"]
+    before = engine.passes()
     counts = {"greedy": 0, "greedy that differ": 0, "sampled": 0, "aborted": 0}
-    stop, lock = time.monotonic() + seconds, threading.Lock()
+    over, lock = threading.Event(), threading.Lock()
 
     def client(number: int) -> None:
         dice = random.Random(number)
-        while time.monotonic() < stop:
+        while not over.is_set():
             chosen, length = dice.randrange(len(PROMPTS)), dice.choice([3, 17, 40, KNOWN_TOKENS])
             kind = dice.choices(["greedy", "sampled", "aborted"], [6, 2, 2])[0]
             differs = False
@@ -128,20 +134,31 @@ def churn(engine: Engine, seconds: float, clients: int = LARGEST_GRAPH) -> dict[
                 warm = {"temperature": 0.8, "top_p": 0.9, "max_new_tokens": length}
                 engine.tokens([PROMPTS[chosen]], **warm)
             else:
-                _abort_midway(engine, PROMPTS[chosen], f"{number}-{dice.random()}")
+                _abort_midway(engine, PROMPTS[chosen])
             with lock:
                 counts[kind] += 1
                 counts["greedy that differ"] += differs
 
     with ThreadPoolExecutor(clients) as pool:
-        list(pool.map(client, range(clients)))
-    return counts | {
-        "draft passes": [before, engine.state()["draft_passes"]],
-        "errors in the log": len(re.findall(r"Traceback|memory leak", engine.text())),
-    }
+        running = [pool.submit(client, number) for number in range(clients)]
+        while _steps(before, engine.passes()) < SOAK_STEPS and not any(f.done() for f in running):
+            time.sleep(0.5)
+        over.set()
+    for each in running:
+        each.result()
+    after = engine.passes()
+    passes = {name: after[name] - before.get(name, 0) for name in after}
+    errors = len(re.findall(r"Traceback|memory leak", engine.text()))
+    return counts | {"passes": passes, "errors in the log": errors}
 
 
-def _abort_midway(engine: Engine, prompt: list[int], name: str) -> None:
+def _steps(before: dict[str, int], after: dict[str, int]) -> int:
+    name = "verify in a graph"
+    return after.get(name, 0) - before.get(name, 0)
+
+
+def _abort_midway(engine: Engine, prompt: list[int]) -> None:
+    name = uuid.uuid4().hex
     body = {
         "rid": name,
         "input_ids": prompt,
@@ -152,30 +169,3 @@ def _abort_midway(engine: Engine, prompt: list[int], name: str) -> None:
         time.sleep(0.15)
         engine.post("/abort_request", {"rid": name})
         answer.exception()  # How an aborted request ends is not looked at here.
-
-
-def tiny(engine: Engine, answers: Path) -> dict[str, Any]:
-    """The trained pair: exact answers alone, in one batch and mixed, and its acceptance."""
-    exact = json.loads(answers.read_text())["exact"]
-    texts = [each["prompt_text"] for each in exact]
-    wanted = [each["output_ids"] for each in exact]
-    alone = [engine.generate([text], max_new_tokens=64)[0] for text in texts]
-    batch = engine.tokens(texts, max_new_tokens=64)
-    tokens = sum(each["meta_info"]["completion_tokens"] for each in alone)
-    passes = [each["meta_info"]["spec_verify_ct"] for each in alone]
-
-    def mixed(number: int) -> bool:
-        which, length = number % len(texts), 3 + 7 * number % 61
-        got = engine.tokens([texts[which]], max_new_tokens=length)[0]
-        return bool(got == wanted[which][:length])
-
-    with ThreadPoolExecutor(12) as pool:
-        right = sum(pool.map(mixed, range(96)))
-    return {
-        "prompts": len(texts),
-        "exact alone": sum(a["output_ids"] == w for a, w in zip(alone, wanted, strict=True)),
-        "exact in a batch": sum(b == w for b, w in zip(batch, wanted, strict=True)),
-        "exact mixed, of 96": right,
-        "tokens a verify": round(tokens / sum(passes), 4),
-        "verify passes": passes,
-    }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -15,6 +17,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from graph_times import FILE_VARIABLE
+
+HERE = Path(__file__).resolve().parent
 LARGEST_GRAPH = 8
 DUMMY = ("--load-format", "dummy", "--skip-tokenizer-init", "--context-length", "8192")
 _ARGUMENTS = (
@@ -24,35 +29,50 @@ _ARGUMENTS = (
     *("--max-total-tokens", "12000", "--mem-fraction-static", "0.97"),
     *("--max-running-requests", "16", "--cuda-graph-bs", "1", "2", "4", str(LARGEST_GRAPH)),
     *("--random-seed", "1", "--decode-log-interval", "40", "--trust-remote-code"),
+    "--enable-metrics",
 )
 _ports = count(31000, 10)
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """The calling environment, with the engine of `tree` first and nothing looked up elsewhere."""
+    folders = (str(tree), str(HERE), os.environ.get("PYTHONPATH", ""))
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, folders)),
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "2",
+        "SGLANG_ENABLE_JIT_DEEPGEMM": "false",
+        # Ranks may find their GPUs unequally full: other engines are on them.
+        "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK": "false",
+    }
 
 
 class Engine:
     """An engine that is starting; `wait` for it before anything else."""
 
     def __init__(
-        self, name: str, tree: Path, arguments: Sequence[str], gpus: str, logs: Path
+        self,
+        name: str,
+        tree: Path,
+        arguments: Sequence[str],
+        work: Path,
+        gpus: str = "0",
+        **variables: str,
     ) -> None:
         self.name, self.port, self.up = name, next(_ports), False
-        self.log = logs / f"{name}.log"
+        # Names come back in other parts of a run, ports do not.
+        self.log, self._times = (work / f"{name}-{self.port}.{end}" for end in ("log", "times"))
         self.started = time.monotonic()
-        environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")]),
-            "CUDA_VISIBLE_DEVICES": gpus,
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": "2",
-            "SGLANG_ENABLE_JIT_DEEPGEMM": "false",
-            # Ranks may find their GPUs unequally full: other engines are on them.
-            "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK": "false",
-        }
-        ports = ("--port", str(self.port), "--nccl-port", str(self.port + 2000))
+        # Below the ports that the kernel gives to whoever asks for any.
+        ports = ("--port", str(self.port), "--nccl-port", str(self.port + 1))
+        launcher = str(HERE / "graph_times.py")
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "sglang.launch_server", *_ARGUMENTS, *ports, *arguments],
+                [sys.executable, launcher, *_ARGUMENTS, *ports, *arguments],
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=environment,
+                env=environment(tree)
+                | {"CUDA_VISIBLE_DEVICES": gpus, FILE_VARIABLE: str(self._times), **variables},
                 start_new_session=True,
             )
 
@@ -60,8 +80,8 @@ class Engine:
         """The log so far."""
         return self.log.read_text(errors="replace")
 
-    def wait(self, seconds: float = 300) -> bool:
-        """Whether it can generate; the end of its log is printed where it cannot."""
+    def wait(self, seconds: float = 300) -> None:
+        """Until it can generate; RuntimeError with the end of its log where it cannot."""
         while time.monotonic() - self.started < seconds and self.process.poll() is None:
             if "Scheduler hit an exception" in self.text():
                 break
@@ -71,9 +91,19 @@ class Engine:
                 time.sleep(0.5)
                 continue
             self.up = True
-            return True
-        print(f"{self.name} did not start:\n{self.text()[-2000:]}", flush=True)
-        return False
+            return
+        self.stop()
+        raise RuntimeError(f"{self.name} did not start:\n{self.text()[-3000:]}")
+
+    def refused(self, seconds: float = 300) -> str | None:
+        """The last line of a start that ended by itself; None where it did not."""
+        try:
+            code = self.process.wait(max(1.0, self.started + seconds - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            code = 0
+        self.stop()
+        lines = self.text().strip().splitlines()
+        return lines[-1] if code and lines else None
 
     def stop(self) -> None:
         """End it and what it started."""
@@ -86,7 +116,7 @@ class Engine:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=timeout) as got:
             return str(got.read().decode())
 
-    def post(self, path: str, body: dict[str, Any], timeout: float = 120) -> str:
+    def post(self, path: str, body: dict[str, Any], timeout: float = 180) -> str:
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{path}",
             json.dumps(body).encode(),
@@ -107,10 +137,38 @@ class Engine:
     def tokens(self, prompts: Any, **parameters: Any) -> list[list[int]]:
         return [answer["output_ids"] for answer in self.generate(prompts, **parameters)]
 
-    def state(self) -> dict[str, Any]:
-        """Acceptance, memory and draft passes as the engine counts them."""
-        state = json.loads(self.get("/get_server_info"))["internal_states"][0]
+    def passes(self) -> dict[str, int]:
+        """Decode passes so far as /metrics counts them: draft and verify, in a graph and eager.
+
+        The unpatched engine has no counter for the draft's.
+        """
+        found = re.findall(
+            r'^sglang:cuda_graph_passes_total\{.*mode="(\w+)".*\} (\S+)$',
+            self.get("/metrics"),
+            re.MULTILINE,
+        )
+        names = {"decode_cuda_graph": "verify in a graph", "decode_none": "verify eager"}
+        names |= {"draft_cuda_graph": "draft in a graph", "draft_none": "draft eager"}
+        return {names[mode]: int(float(n)) for mode, n in found if mode in names}
+
+    def captures(self) -> int:
+        """How many graph runners have captured, as the log says: the target's, then the draft's."""
+        return self.text().count("Capture cuda graph end")
+
+    def graph_times(self, prompts: list[list[int]], tokens: int) -> dict[str, Any]:
+        """Milliseconds of a step by place, from CUDA events while `tokens` more are generated.
+
+        The median of windows of graph_times.WINDOW steps, and "captured MB" by captured graph;
+        RuntimeError where there is no window.
+        """
+        self._times.touch()
+        self.tokens(prompts, max_new_tokens=tokens)
+        windows = [json.loads(line) for line in self._times.read_text().splitlines()]
+        self._times.unlink()
+        if not windows:
+            raise RuntimeError(f"{self.name}: no graph was timed, wanted {tokens} steps of them")
+        milliseconds = [window["ms"] for window in windows]
         return {
-            key: state.get(key)
-            for key in ("avg_spec_accept_length", "memory_usage", "draft_passes")
-        }
+            place: round(statistics.median(each[place] for each in milliseconds), 4)
+            for place in milliseconds[0]
+        } | {"captured MB": windows[-1]["captured MB"]}

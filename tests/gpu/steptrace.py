@@ -70,6 +70,6 @@ def summarise(path: Path) -> dict[str, Any]:
         "gpu_ms": {place: each(spent) for place, spent in by_place.items()},
         "kernels": [
             [name, round(number / steps, 2), each(spent)]
-            for name, (number, spent) in sorted(by_kernel.items(), key=lambda x: -x[1][1])[:40]
+            for name, (number, spent) in sorted(by_kernel.items(), key=lambda x: -x[1][1])[:15]
         ],
     }

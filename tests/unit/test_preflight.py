@@ -216,6 +216,8 @@ def test_a_real_h200_fits_its_profile() -> None:
     assert told == [
         "gpu-count",
         "gpu-name",
+        "compute-capability",
+        "gpu-memory",
         "mig",
         "driver",
         "kernel-module",
@@ -224,6 +226,8 @@ def test_a_real_h200_fits_its_profile() -> None:
         "rows",
         "gpu-processes",
         "xid",
+        "pcie-width",
+        "pcie-generation",
     ]
     assert unfit(document, load_profile("h200-x1")) == []
     assert [x.code for x in unfit(document, load_profile("b300-x8"))] == [
