@@ -1,5 +1,7 @@
-"""What the rollout's tests ask for: both hosts in a known state, and how a playbook ended."""
+"""What the rollout's tests ask for: playbooks on the fleet, hosts in a known state, a client."""
 
+import json
+import os
 import re
 import threading
 import time
@@ -11,51 +13,81 @@ import requests
 from tests.e2e.fleet.fleet import Fleet
 from tests.e2e.fleet.host import Host
 from tests.e2e.fleet.play import Play, RunningPlay
+from tests.e2e.fleet.releases import offer
 from tests.e2e.node import PROMPT, ROOT
 
 ANSIBLE = ROOT / "ansible"
 FIRST, SECOND = "0.5.11-dflash.1", "0.5.11-dflash.2"
 PORT = 30000
+RECORD = ROOT / "build" / "rollout" / "plays.jsonl"
 
 
 class Rollout:
-    """The kit's playbooks on the fleet, each with an inventory of its own."""
+    """The kit's playbooks on the fleet. Engines take long to start, so that tests take hosts as
+    they find them, on either release."""
 
     def __init__(self, fleet: Fleet, folder: Path) -> None:
+        for release in (FIRST, SECOND):
+            repository = offer(fleet.registry, release)
         self.fleet = fleet
         self.receipts = folder / "receipts"
         self.inventory = fleet.inventory(
             folder,
             dflash_kit_profile="cpu-tiny",
             dflash_kit_bind="0.0.0.0",
-            image_registry=f"{fleet.registry.host}/dflash-kit/engine",
+            image_registry=repository,
             receipt_folder=str(self.receipts),
         )
         self.one, self.two = fleet.hosts["host1"], fleet.hosts["host2"]
 
-    def playbook(self, name: str) -> Path:
-        return ANSIBLE / f"{name}.yml"
-
     def start(self, playbook: str, *arguments: str, **variables: object) -> RunningPlay:
-        return self.fleet.start_play(
-            self.playbook(playbook), self.inventory, *arguments, **variables
-        )
+        file = ANSIBLE / f"{playbook}.yml"
+        return self.fleet.start_play(file, self.inventory, *arguments, **variables)
 
     def play(self, playbook: str, *arguments: str, **variables: object) -> Play:
-        return self.start(playbook, *arguments, **variables).wait()
+        running = self.start(playbook, *arguments, **variables)
+        given = [*arguments, *(f"{name}={value}" for name, value in variables.items())]
+        return ended(f"{playbook}.yml {' '.join(given)}", running)
 
     def deploy(self, release: str, *arguments: str, **variables: object) -> Play:
         return self.play("deploy", *arguments, dflash_kit_release=release, **variables)
 
-    def has(self, release: str, *hosts: Host) -> None:
-        """Make sure that the hosts (both where none is named) run a release, proved."""
-        wanted = hosts or (self.one, self.two)
-        if all(is_proved(host, release) for host in wanted):
-            return
-        limit = ",".join(host.name for host in wanted)
-        done = self.deploy(release, "--limit", limit)
-        assert done.rc == 0, done.out
-        assert all(is_proved(host, release) for host in wanted), done.out
+    def settle(self) -> None:
+        """Make sure that both hosts run something that was proved."""
+        for host in (self.one, self.two):
+            host.mend()
+            if not any(is_proved(host, release) for release in (FIRST, SECOND)):
+                done = self.deploy(FIRST, "--limit", host.name)
+                assert done.rc == 0, done.out
+
+
+def ended(command: str, running: RunningPlay) -> Play:
+    """Its end, kept for whoever wants to read what a case looks like."""
+    done = running.wait()
+    RECORD.parent.mkdir(parents=True, exist_ok=True)
+    reasons = re.findall(r"^ +msg: \|-\n((?: {8}.*\n)+)", done.out, re.MULTILINE)
+    entry = {
+        "case": os.environ["PYTEST_CURRENT_TEST"].rpartition("::")[2].partition(" ")[0],
+        "command": command,
+        "rc": done.rc,
+        "seconds": round(done.seconds, 1),
+        "changed": done.changed,
+        "reason": [line.strip() for line in reasons[-1].splitlines()] if reasons else [],
+        "end": done.out.rpartition("PLAY RECAP")[2].partition("\n\n\n")[2].strip().splitlines(),
+    }
+    with RECORD.open("a") as stream:
+        stream.write(json.dumps(entry) + "\n")
+    return done
+
+
+def release_of(host: Host) -> str:
+    """The release of the current deployment."""
+    return SECOND if (host.current() or "").startswith(SECOND) else FIRST
+
+
+def other(host: Host) -> str:
+    """The release that is not current."""
+    return FIRST if release_of(host) == SECOND else SECOND
 
 
 def is_proved(host: Host, release: str) -> bool:
@@ -70,11 +102,11 @@ def is_proved(host: Host, release: str) -> bool:
     )
 
 
-def key(host: Host) -> str:
-    """The host's user key."""
+def key(host: Host, role: str = "user") -> str:
+    """A key of the host's engine."""
     container = host.container()
     assert container
-    return host.run(f"docker exec {container['Id']} dflash-kit keys show user")
+    return host.run(f"docker exec {container['Id']} dflash-kit keys show {role}")
 
 
 def row(done: Play, host: str) -> list[str]:
@@ -104,16 +136,16 @@ class Client:
 
     def _loop(self) -> None:
         while not self._stop.is_set():
-            self.ends.append(self.ask(PROMPT))
-            time.sleep(0.05)
+            self.ends.append(self._ask())
+            time.sleep(0.1)
 
-    def ask(self, body: dict[str, object], timeout: float = 60) -> str:
+    def _ask(self) -> str:
         """`answered`, the status of a refusal, `refused` without one, or what is no clean end."""
         url = f"http://{self.host.address}:{PORT}/v1/chat/completions"
         try:
-            answer = requests.post(url, json=body, headers=self._headers, timeout=timeout)
+            answer = requests.post(url, json=PROMPT, headers=self._headers, timeout=60)
         except requests.ConnectionError as error:
-            # Refused before the engine had read it: the client knows that nothing was done.
+            # Before the first byte of an answer: the client knows that it may ask again.
             text = str(error)
             clean = "refused" in text or "reset by peer" in text or "RemoteDisconnected" in text
             return "refused" if clean else f"broken: {text}"

@@ -127,7 +127,7 @@ def serving(registry: FakeRegistry, folder: Path) -> Iterator[FakeRegistry]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     registry.host, registry.ca = f"127.0.0.1:{server.server_port}", str(ca)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield registry
     finally:

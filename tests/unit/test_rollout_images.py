@@ -234,12 +234,15 @@ def test_a_truncated_archive_is_told(damage, name: str, image: SmallImage, tmp_p
     assert line.startswith(f"{file}: got ") and "docker save" in line
 
 
-def test_a_flipped_bit_is_told(image: SmallImage, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:50_000] + b"x" + b[50_001:], lambda b: b + b"more than the archive"]
+)
+def test_a_changed_archive_is_told(damage, image: SmallImage, tmp_path: Path) -> None:
     image.layer = hashlib.shake_128(b"").digest(100_000)
     file = image.save(tmp_path / "image.tar.zst")
-    content = bytearray(file.read_bytes())
-    content[50_000] ^= 1
-    file.write_bytes(content)
+    content = file.read_bytes()
+    assert content[50_000] != ord("x")
+    file.write_bytes(damage(content))
     assert "damaged or truncated" in refusal(from_archive, file, NAME, "cpu")
 
 

@@ -51,7 +51,7 @@ def test_another_compose_file_gives_another_deployment(
     (tmp_path / "docker-compose.yml").write_text(compose)
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     assert plan().deployment.id == SAME
-    (tmp_path / "docker-compose.yml").write_text(compose.replace("500ms", "600ms"))
+    (tmp_path / "docker-compose.yml").write_text(compose.replace("start_interval: 2s", "start_interval: 3s"))
     assert plan().deployment.id != SAME
 
 

@@ -11,7 +11,7 @@ from ansible.utils.display import Display
 from dflash_kit.rollout import start
 
 display = Display()
-_PAUSE_SECONDS = 1.0
+_PAUSE_SECONDS = 2.0
 _SHOW_SECONDS = 5.0
 
 

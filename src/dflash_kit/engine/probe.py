@@ -2,7 +2,7 @@
 """Can the engine generate a token? The container's health check and the supervisor's one question.
 
 Run as `python3 -ISB probe.py KEY_FILE [PORT] [SECONDS]`: exit 0 only if it can, else one line says
-why not. A container runs it every 500 ms while the engine loads, so it imports almost nothing.
+why not. A container runs it every 2 s while the engine loads, so it imports almost nothing.
 
 The answer is yes if the engine generates one token for a request with the user key. Where that
 request has to wait, the engine may merely be full: then /health_generate is asked as well, which

@@ -55,6 +55,10 @@ class RunningPlay:
         """What it printed so far."""
         return "".join(self._lines)
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def wait_for(self, what: str | Callable[[], bool], seconds: float = 180) -> None:
         """Until a text was printed or a predicate is true; AssertionError where it never is."""
         end = time.monotonic() + seconds
