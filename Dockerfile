@@ -52,6 +52,8 @@ FROM tools AS deps
 ARG VARIANT
 ARG RELEASE
 ARG TORCH_INDEX
+# Compute capabilities of the cards that the image is for, such as "12.0"; empty for every card.
+ARG CAPABILITIES
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required=false \
     --mount=type=secret,id=index,required=false \
     --mount=type=bind,from=wheelhouse,target=/wheelhouse \

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -133,7 +134,8 @@ def test_a_dry_run_says_what_would_come_and_touches_nothing(
 def test_the_password_is_seen_nowhere_and_nothing_of_it_is_left(
     delivery: Delivery, hosts: dict[str, Host]
 ) -> None:
-    _, password = delivery.login
+    user, password = delivery.login
+    encoded = b64encode(f"{user}:{password}".encode()).decode()
     # Of a delivery that was killed.
     left = "/opt/dflash-kit/delivery"
     hosts["host1"].run(f"mkdir -p {left} && echo {password} > {left}/config.json")
@@ -156,10 +158,11 @@ def test_the_password_is_seen_nowhere_and_nothing_of_it_is_left(
     watcher.join()
     assert play.rc == 0, play.out
     assert any("ansible-playbook" in line for line in seen)
-    assert not [line for line in seen if password in line]
-    assert password not in play.out
+    assert not [line for line in seen if password in line or encoded in line]
+    assert password not in play.out and encoded not in play.out
     where = "/opt /root /tmp /etc /run /var/log"
-    assert hosts["host1"].run(f"grep -rl {password} {where} || true") == ""
+    assert hosts["host1"].run(f"grep -rlFe {password} -e {encoded} {where} || true") == ""
+    assert hosts["host1"].run("ls /opt/dflash-kit") == ""
 
 
 def test_an_archive_is_loaded(delivery: Delivery, hosts: dict[str, Host]) -> None:
@@ -219,7 +222,7 @@ def test_space_is_looked_at_first(delivery: Delivery, hosts: dict[str, Host]) ->
     host = hosts["host1"]
     host.run("mkdir -p /opt/dflash-kit")
     message = delivery.refused(host, delivery.image(OLD), image_space_spare=10**15)
-    assert "space on /var/lib/docker: got " in message
+    assert "space in /var/lib/docker: got " in message
     assert "wanted 1000000.0 GB" in message and "next: free some" in message
 
 

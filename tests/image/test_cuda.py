@@ -1,10 +1,74 @@
 """The cuda variant on a machine without a GPU: same engine, same smoke test, and its compiler."""
 
-import docker
+import json
 
+import docker
+import pytest
+
+from dflash_kit.profiles.load import load_profile, profile_names
+from dflash_kit.releases.architectures import Architecture
 from tests.e2e.node import image, lock, running
 
 PORT = 30030
+PACKAGES = "/opt/venv/lib/python3.11/site-packages"
+FLASH_OPS = "sgl_kernel/flash_ops.abi3.so"
+CAPABILITIES = sorted(
+    {
+        capability
+        for name in profile_names()
+        if (capability := load_profile(name).hardware.compute_capability)
+    }
+)
+
+
+def said(*command: str) -> str:
+    """What a command in the image prints."""
+    run = docker.from_env().containers.run
+    return str(run(image("cuda"), command[1:], entrypoint=[command[0]], remove=True).decode())
+
+
+@pytest.fixture(scope="module")
+def held() -> dict[str, list[Architecture]]:
+    """Library -> the architectures that it holds code for; the table of them is printed."""
+    table = json.loads(said("python3", "-m", "dflash_kit.releases.architectures", PACKAGES))
+    for library, row in sorted(table.items(), key=lambda item: -item[1]["bytes"]):
+        codes = " ".join(f"{code} x {count}" for code, count in row["codes"].items())
+        print(f"{row['bytes'] / 1e6:8.1f} MB  {library}: {codes}")
+    return {
+        library: [Architecture.named(code) for code in row["codes"]]
+        for library, row in table.items()
+    }
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_the_libraries_hold_code_for_the_card(
+    held: dict[str, list[Architecture]], capability: str
+) -> None:
+    """What every pass of the engine goes through; sgl_kernel has two, and chooses by the card."""
+    folder = "sm90" if capability == "9.0" else "sm100"
+    lacking = [
+        library
+        for library in (f"sgl_kernel/{folder}/common_ops.abi3.so", "torch/lib/libtorch_cuda.so")
+        if not any(code.runs_on(capability) for code in held.get(library, []))
+    ]
+    assert lacking == []
+
+
+@pytest.mark.parametrize("capability", [each for each in CAPABILITIES if float(each) >= 10])
+def test_flash_ops_is_of_no_use_on_blackwell(
+    held: dict[str, list[Architecture]], capability: str
+) -> None:
+    """Else a build for such a card would have to keep it (images/build/install-deps)."""
+    assert held[FLASH_OPS]
+    assert not any(code.runs_on(capability) for code in held[FLASH_OPS])
+
+
+def test_flashinfer_cubin_is_of_no_use_on_12_0() -> None:
+    """As flash_ops."""
+    print(said("du", "-sm", f"{PACKAGES}/flashinfer_cubin", f"{PACKAGES}/{FLASH_OPS}"))
+    find = ("find", f"{PACKAGES}/flashinfer_cubin", "-name", "*.cubin")
+    assert said(*find, "-ipath", "*sm103*")
+    assert not said(*find, "-ipath", "*sm12*")
 
 
 def test_cuda_variant_passes_the_same_smoke_test() -> None:

@@ -57,7 +57,16 @@ def tasks_of(role: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def test_what_is_judged_here_is_there() -> None:
-    names = {"dflash_kit", "engine", "host_checks", "image", "receipt", "smoke", "weights"}
+    names = {
+        "dflash_kit",
+        "engine",
+        "gpu_host",
+        "host_checks",
+        "image",
+        "receipt",
+        "smoke",
+        "weights",
+    }
     assert names <= {role.name for role in ROLES}
     verbs = {"deploy", "preflight", "smoke", "rollback", "stage_weights", "status"}
     assert verbs <= {playbook.stem for playbook in PLAYBOOKS}

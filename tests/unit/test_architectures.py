@@ -62,10 +62,14 @@ def test_a_library_without_gpu_code_holds_none(content: bytes) -> None:
         (b"\x7fELF\x01\x01" + bytes(80), "no 64-bit little-endian ELF file"),
         (library(container(entry(90)))[:70], "ends too early"),
         (library(b"\x01" * 32), "got 0x1010101, wanted the header of GPU code"),
-        (library(container(entry(90, kind=7))), "got kind 7, wanted PTX or code"),
-        (library(container(entry(90, header=64), b"\0" * 64)), "got kind 0, wanted PTX or code"),
+        (library(container(entry(90, kind=7))), "got kind 7 with a header of 64 bytes"),
+        (
+            library(container(struct.pack("<HHIQ48x", CODE, 1, 0, 0))),
+            "got kind 2 with a header of 0",
+        ),
+        (library(container(entry(90, header=64), b"\0" * 64)), "got kind 0 with"),
     ],
-    ids=["script", "32 bits", "cut off", "no header", "unknown kind", "no entry"],
+    ids=["script", "32 bits", "cut off", "no header", "unknown kind", "no end", "no entry"],
 )
 def test_what_cannot_be_read_is_said(content: bytes, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
@@ -79,6 +83,7 @@ def test_what_cannot_be_read_is_said(content: bytes, reason: str) -> None:
         (SM_120, "12.1", True),
         (SM_120, "10.3", False),
         (Architecture(100), "10.3", True),
+        (Architecture(100), "12.0", False),
         (Architecture(103), "10.0", False),
         (Architecture(100, specific=True), "10.3", False),
         (Architecture(103, specific=True), "10.3", True),

@@ -8,11 +8,13 @@ from rollout_host import OPTIONS, PROFILE, RELEASE, image, plan
 from dflash_kit import paths
 from dflash_kit.errors import InputError
 from dflash_kit.profiles.load import load_profile
+from dflash_kit.releases import catalogue
 from dflash_kit.rollout import images, inputs
 from dflash_kit.rollout.images import Image
 from dflash_kit.rollout.plan import Deployment, fingerprint, make_plan, plan_for, variant_of
 
 GOOD = {"dflash_kit_profile": "cpu-tiny"}
+DEFAULT = catalogue.load(paths.RELEASES_FILE).default
 SAME = plan().deployment.id
 
 
@@ -51,7 +53,7 @@ def test_another_compose_file_gives_another_deployment(
     (tmp_path / "docker-compose.yml").write_text(compose)
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     assert plan().deployment.id == SAME
-    (tmp_path / "docker-compose.yml").write_text(compose.replace("start_interval: 2s", "start_interval: 3s"))
+    (tmp_path / "docker-compose.yml").write_text(compose.replace("interval: 2s", "interval: 3s"))
     assert plan().deployment.id != SAME
 
 
@@ -158,17 +160,17 @@ def test_the_image_comes_from_the_one_place_that_is_set(asked: list[tuple[Any, .
     registry = values(image_registry="r.example.net/e", image_registry_ca="/ca", **login)
     plan_for(registry, False, {})
     plan_for(values(image_archive="x.tar.zst"), False, {})
-    plan_for(values(dflash_kit_release="0.5.11-dflash.2"), True, {})
+    plan_for(values(dflash_kit_release="0.5.11-dflash.1"), True, {})
     assert asked == [
         (
             "from_registry",
             "r.example.net/e",
-            RELEASE,
+            DEFAULT,
             "cpu",
             {"username": "u", "password": "p", "ca": "/ca"},
         ),
-        ("from_archive", Path("x.tar.zst"), RELEASE, "cpu"),
-        ("from_docker", "0.5.11-dflash.2", "cpu"),
+        ("from_archive", Path("x.tar.zst"), DEFAULT, "cpu"),
+        ("from_docker", "0.5.11-dflash.1", "cpu"),
     ]
 
 

@@ -104,7 +104,10 @@ def _entries(data: Bytes, place: int, end: int) -> Iterator[Architecture]:
         while place < last:
             kind, _, header, size, number, flags = _ENTRY.unpack_from(data, place)
             if kind not in (_PTX, _CODE) or not header:
-                raise Malformed(f"at {place:#x}: got kind {kind}, wanted PTX or code")
+                raise Malformed(
+                    f"at {place:#x}: got kind {kind} with a header of {header} bytes, wanted PTX "
+                    "or code with one"
+                )
             yield Architecture(number, bool(flags & _SPECIFIC), kind == _PTX)
             place += header + size
 

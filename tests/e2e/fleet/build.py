@@ -25,6 +25,7 @@ _FETCH = """
 set -Eeuo pipefail
 . scripts/lib/common.sh
 . scripts/lib/fetch.sh
+need_commands skopeo=skopeo zstd=zstd ssh=openssh-client
 mkdir -p "$HOME_DIR"
 fetch_engine
 """
