@@ -106,4 +106,5 @@ def lock(host: Host) -> str:
 
 def has_container(host: Host, release: str) -> bool:
     """Whether there is an engine's container of a release."""
-    return f"dflash-kit/engine:{release}-cpu" in host.run("docker ps --all --format '{{.Image}}'")
+    engines = "docker ps --all --filter label=com.docker.compose.service=engine"
+    return f"dflash-kit/engine:{release}-cpu" in host.run(engines + " --format '{{.Image}}'")
