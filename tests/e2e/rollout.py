@@ -65,7 +65,7 @@ def ended(command: str, running: RunningPlay) -> Play:
     """Its end, kept for whoever wants to read what a case looks like."""
     done = running.wait()
     RECORD.parent.mkdir(parents=True, exist_ok=True)
-    reasons = re.findall(r"^ +msg: \|-\n((?: {8}.*\n)+)", done.out, re.MULTILINE)
+    reasons = re.findall(r"^ {4}msg: (?:\|-\n)?(.*(?:\n {8}.*)*)", done.out, re.MULTILINE)
     entry = {
         "case": os.environ["PYTEST_CURRENT_TEST"].rpartition("::")[2].partition(" ")[0],
         "command": command,
