@@ -12,7 +12,7 @@ from tests.e2e.rollout import ANSIBLE, FIRST, SECOND, Rollout, is_proved, releas
 
 # What stands in the refusal: the gate, what was measured, what was wanted.
 FAULTS = {
-    "never_serves": "wanted a token within",
+    "never_serves": "the engine was not ready after",
     "wrong_text": "known-answers: FAIL: measured",
     "without_dflash": "dflash: FAIL: measured off, 0 verify passes, wanted DFLASH, verify passes",
     "ends_after_requests": "FAIL: measured",

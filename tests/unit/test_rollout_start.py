@@ -126,3 +126,10 @@ def test_the_command_prints_what_read_takes(tmp_path: Path, ids: str, ready: boo
     assert "label=com.docker.compose.project=pro ject" in asked
     assert "label=com.docker.compose.service=engine-gpu" in asked
     assert "label=com.docker.compose.oneoff=False" in asked
+
+
+def test_what_serve_prints_before_a_start_is_no_reason() -> None:
+    plan = "dflash-kit: release: 0.5.11-dflash.2\ndflash-kit: environment: A=1\n"
+    log = f"{plan}dflash-kit: the engine was not ready after 20 s\n{plan}"
+    seen = start.read(output("running", "starting", 1, log))
+    assert seen.reasons == ("dflash-kit: the engine was not ready after 20 s",)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 # Warnings of libraries say nothing about the progress; the engine's lines begin with their time.
 _TELLING = re.compile(r"^(\[20|dflash-kit: )")
+# What serve prints before every start is no reason for anything.
+_PLAN = re.compile(r"^dflash-kit: (release|patches|tree|profile|point|port|command|environment): ")
 _LINE_LENGTH = 110
 _TAIL = 60
 _MARK = "---dflash-kit---"
@@ -44,7 +46,9 @@ def read(output: str) -> Seen:
     _, _, rest = output.partition(_MARK)
     head, _, log = rest.partition(_MARK)
     telling = [line for line in log.splitlines() if _TELLING.match(line)]
-    own = tuple(line for line in telling if line.startswith("dflash-kit: "))[-3:]
+    own = tuple(
+        line for line in telling if line.startswith("dflash-kit: ") and not _PLAN.match(line)
+    )[-3:]
     line = telling[-1][:_LINE_LENGTH] if telling else "nothing yet"
     try:
         state, restarts = json.JSONDecoder().raw_decode(head.strip())
