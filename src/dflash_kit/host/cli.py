@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from dflash_kit.errors import InputError
-from dflash_kit.host import collect, source
+from dflash_kit.host import collect, deep, source
 from dflash_kit.host.preflight import judge
 from dflash_kit.profiles.load import load_profile
 from dflash_kit.verdict_table import coloured, counted, show_records
@@ -29,6 +29,9 @@ def preflight(
     registry: Annotated[str, typer.Option(help="Host name that images are pulled from.")] = "",
     weights: Annotated[str, typer.Option(help="Folder that the weights lie in, or will.")] = "",
     port: Annotated[int, typer.Option(help="Port to publish; default: the profile's.")] = 0,
+    is_deep: Annotated[
+        bool, typer.Option("--deep", help="Instead: data through all GPUs, out of the image.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Can this host take PROFILE? Exit 0 yes, 1 a check failed, 3 one could not be judged."""
@@ -37,8 +40,13 @@ def preflight(
     if captured and (registry or weights or port):
         raise InputError("--from: goes with none of --registry, --weights, --port: they were asked")
     wanted = load_profile(profile)
-    facts = source.read(captured) if captured else collect.collect(registry, weights, port)
-    records = judge(facts, wanted, demote or [])
+    if is_deep and (captured or demote or not wanted.hardware.count):
+        raise InputError("--deep: wanted a profile with GPUs, and neither --from nor --demote")
+    if is_deep:
+        records = deep.records(wanted.hardware.count)
+    else:
+        facts = source.read(captured) if captured else collect.collect(registry, weights, port)
+        records = judge(facts, wanted, demote or [])
     verdict = overall(records)
     if as_json:
         checks = [record.model_dump(mode="json", exclude={"seconds"}) for record in records]

@@ -1,0 +1,191 @@
+"""The deep tier of a preflight: all GPUs together, data looked at, and a deadline for all of it.
+
+Minutes, not seconds, and it needs the GPUs for itself and torch: run it out of the image, before an
+engine is started. A host on which NCCL hangs (P2P through an IOMMU or ACS) passes every check that
+reads, and is found here.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+from dflash_kit.verdicts import Record, Verdict
+
+DEADLINE_SECONDS = 300.0
+DCGM_SECONDS = 900.0
+# A pair of GPUs that reaches less than this share of the median pair is the odd one out.
+ODD_SHARE = 0.5
+_RANK = "dflash_kit.host.deep_rank"
+
+
+@dataclass
+class Ranks:
+    """What the processes said until they ended, or were ended because the time was over."""
+
+    count: int
+    said: list[dict[str, Any]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    late: bool = False
+
+    def stage(self, name: str) -> list[dict[str, Any]]:
+        return [line for line in self.said if line["stage"] == name]
+
+    def last(self, rank: int) -> str:
+        """The last stage that a rank reached."""
+        stages = [line["stage"] for line in self.said if line["rank"] == rank]
+        return str(stages[-1]) if stages else "start"
+
+    @property
+    def unfinished(self) -> list[int]:
+        done = {line["rank"] for line in self.stage("end")}
+        return [rank for rank in range(self.count) if rank not in done]
+
+
+def run_ranks(count: int, backend: str = "nccl", deadline: float = DEADLINE_SECONDS) -> Ranks:
+    """`count` processes that talk to each other; all of them are gone when this returns."""
+    started = time.monotonic()
+    ranks = Ranks(count)
+    with tempfile.TemporaryDirectory() as folder:
+        processes = list(_start(count, backend, folder))
+        try:
+            ranks.late = not _wait(processes, started + deadline)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+        for rank in range(count):
+            with open(f"{folder}/{rank}.out") as out, open(f"{folder}/{rank}.err") as err:
+                ranks.said += [json.loads(x) for x in out if x.startswith("{") and x.endswith("\n")]
+                last = err.read().strip().splitlines()[-1:]
+            if last and processes[rank].returncode > 0:
+                ranks.errors.append(f"rank {rank}: {last[0][:200]}")
+    ranks.seconds = time.monotonic() - started
+    return ranks
+
+
+def _start(count: int, backend: str, folder: str) -> Iterator[subprocess.Popen[bytes]]:
+    for rank in range(count):
+        with open(f"{folder}/{rank}.out", "wb") as out, open(f"{folder}/{rank}.err", "wb") as err:
+            arguments = [backend, str(rank), str(count), f"{folder}/meet"]
+            yield subprocess.Popen(
+                [sys.executable, "-m", _RANK, *arguments], stdout=out, stderr=err
+            )
+
+
+def _wait(processes: list[subprocess.Popen[bytes]], until: float) -> bool:
+    """Whether all ended before `until`; one that fails ends the wait, the others would hang."""
+    while time.monotonic() < until:
+        codes = [process.poll() for process in processes]
+        if None not in codes or any(codes):
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def judge(ranks: Ranks) -> list[Record]:
+    """`all-reduce` and `pair-bandwidth`, of what the ranks said."""
+    return [_all_reduce(ranks), _pair_bandwidth(ranks)]
+
+
+def _all_reduce(ranks: Ranks) -> Record:
+    done = ranks.stage("all-reduce")
+    wrong = sorted({line["rank"] for line in done if not line["right"]})
+    sizes = sorted({line["bytes"] for line in done})
+    slowest = {size: max(x["us"] for x in done if x["bytes"] == size) for size in sizes}
+    share = 2 * (ranks.count - 1) / ranks.count
+    measured = [
+        f"{size // 1024} KiB {us:.0f} us ({share * size / us / 1e3:.1f} GB/s)"
+        for size, us in slowest.items()
+    ]
+    problems = [f"wrong sums on ranks {wrong}"] if wrong else []
+    if ranks.unfinished:
+        stages = ", ".join(f"{rank} after {ranks.last(rank)}" for rank in ranks.unfinished)
+        how = "hung" if ranks.late else "ended"
+        problems.append(f"{how} in {ranks.seconds:.0f} s: ranks {stages}")
+    problems += ranks.errors[:1]
+    return Record(
+        code="all-reduce",
+        verdict=Verdict.FAIL if problems else Verdict.PASS,
+        measured="; ".join([*problems, *measured]),
+        wanted=f"right sums on {ranks.count} ranks, all ended in time",
+        next_step="see IOMMU, ACS and P2P above; NCCL_P2P_DISABLE=1 tells whether P2P is the cause"
+        if problems
+        else "",
+    )
+
+
+def _pair_bandwidth(ranks: Ranks) -> Record:
+    copies = ranks.stage("copy")
+    pairs = {(line["source"], line["rank"]): line for line in copies}
+    wanted = ranks.count * (ranks.count - 1)
+    median = statistics.median(x["gb_s"] for x in copies) if copies else 0.0
+    wrong = [f"{a}->{b}" for (a, b), x in pairs.items() if not x["right"]]
+    slow = [
+        f"{a}->{b} {x['gb_s']}" for (a, b), x in pairs.items() if x["gb_s"] < ODD_SHARE * median
+    ]
+    if wrong:
+        verdict, problem = Verdict.FAIL, f"wrong data: {', '.join(wrong)}; "
+    elif len(pairs) < wanted:
+        verdict, problem = Verdict.INCONCLUSIVE, ""
+    else:
+        verdict = Verdict.WARN if slow else Verdict.PASS
+        problem = f"slow: {', '.join(slow)}; " if slow else ""
+    return Record(
+        code="pair-bandwidth",
+        verdict=verdict,
+        measured=f"{problem}{len(pairs)} of {wanted} pairs, median {median:.1f} GB/s",
+        wanted=f"right data, each pair at least {ODD_SHARE:.0%} of the median",
+        next_step=""
+        if verdict is Verdict.PASS
+        else "look at that GPU's slot, riser and link width",
+    )
+
+
+def dcgm() -> Record:
+    """`dcgm-diag`: NVIDIA's own diagnosis, where it is installed."""
+    wanted = "dcgmi diag -r 2 passes"
+    if shutil.which("dcgmi") is None:
+        return Record(code="dcgm-diag", verdict=Verdict.SKIP, measured="no dcgmi here", wanted="-")
+    command = ["dcgmi", "diag", "-r", "2"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DCGM_SECONDS)
+    except subprocess.TimeoutExpired:
+        measured, good = f"no end within {DCGM_SECONDS:.0f} s", False
+    else:
+        failed = [x.strip() for x in done.stdout.splitlines() if "fail" in x.lower()]
+        good = done.returncode == 0 and not failed
+        measured = "passed" if good else "; ".join([f"exit {done.returncode}", *failed[:3]])
+    return Record(
+        code="dcgm-diag",
+        verdict=Verdict.PASS if good else Verdict.FAIL,
+        measured=measured,
+        wanted=wanted,
+        next_step="" if good else "run dcgmi diag -r 2 and follow its advice",
+    )
+
+
+def records(count: int) -> list[Record]:
+    """The deep tier on this machine's first `count` GPUs."""
+    if find_spec("torch") is None:
+        return [
+            Record(
+                code=code,
+                verdict=Verdict.INCONCLUSIVE,
+                measured="torch is not installed here",
+                wanted="a run out of the image",
+                next_step="docker compose run --rm engine-gpu preflight --deep --profile PROFILE",
+            )
+            for code in ("all-reduce", "pair-bandwidth")
+        ]
+    return [*judge(run_ranks(count)), dcgm()]

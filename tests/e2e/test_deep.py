@@ -1,0 +1,56 @@
+"""The deep tier's real processes, in the cpu image over loopback instead of between GPUs."""
+
+import json
+
+import docker
+import pytest
+
+from tests.e2e.node import image
+
+RUN = """
+import json
+from dflash_kit.host import deep
+ranks = deep.run_ranks(3, "gloo", deadline={deadline})
+print(json.dumps([record.model_dump(mode="json") for record in deep.judge(ranks)]))
+"""
+# A module in front of the rank's own, which changes what one rank does.
+FAULTS = {
+    "hangs": "import time; dist.all_reduce = lambda _: time.sleep(600)",
+    "wrong": "real = dist.all_reduce; dist.all_reduce = lambda x: (real(x), x[7:8].add_(1))",
+    "ends": "dist.all_reduce = lambda _: 1 / 0",
+}
+
+
+def judged(fault: str = "", deadline: float = 90.0) -> dict[str, dict[str, str]]:
+    script = "set -e; cd /tmp; "
+    if fault:
+        code = (
+            f"import sys\nif sys.argv[2:3] == ['1']:\n import torch.distributed as dist; {fault}\n"
+        )
+        script += f"cat > sitecustomize.py <<'PY'\n{code}PY\n"
+    script += f"PYTHONPATH=/tmp python3 -c '{RUN.format(deadline=deadline)}'"
+    said = docker.from_env().containers.run(
+        image("cpu"), ["-c", script], entrypoint=["sh"], read_only=True, tmpfs={"/tmp": ""},
+        remove=True, environment={"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    return {record["code"]: record for record in json.loads(said.decode().splitlines()[-1])}
+
+
+def test_healthy() -> None:
+    records = judged()
+    assert [record["verdict"] for record in records.values()] == ["PASS", "PASS"], records
+    assert records["pair-bandwidth"]["measured"].startswith("6 of 6 pairs")
+
+
+@pytest.mark.parametrize(
+    ("fault", "deadline", "shown"),
+    [
+        ("hangs", 30.0, "hung in 3"),
+        ("wrong", 90.0, "wrong sums on ranks [1]"),
+        ("ends", 90.0, "ZeroDivisionError"),
+    ],
+)
+def test_faults(fault: str, deadline: float, shown: str) -> None:
+    record = judged(FAULTS[fault], deadline)["all-reduce"]
+    assert record["verdict"] == "FAIL"
+    assert shown in record["measured"], record
