@@ -40,8 +40,8 @@ def preflight(
     if captured and (registry or weights or port):
         raise InputError("--from: goes with none of --registry, --weights, --port: they were asked")
     wanted = load_profile(profile)
-    if is_deep and (captured or demote or not wanted.hardware.count):
-        raise InputError("--deep: wanted a profile with GPUs, and neither --from nor --demote")
+    if is_deep and (captured or demote or wanted.hardware.count < 2):
+        raise InputError("--deep: wanted a profile with several GPUs, and no --from or --demote")
     if is_deep:
         records = deep.records(wanted.hardware.count)
     else:

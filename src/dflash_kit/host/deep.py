@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any
 
 from dflash_kit.verdicts import Record, Verdict
@@ -119,7 +118,7 @@ def _all_reduce(ranks: Ranks) -> Record:
         verdict=Verdict.FAIL if problems else Verdict.PASS,
         measured="; ".join([*problems, *measured]),
         wanted=f"right sums on {ranks.count} ranks, all ended in time",
-        next_step="see IOMMU, ACS and P2P above; NCCL_P2P_DISABLE=1 tells whether P2P is the cause"
+        next_step="see topology, P2P, IOMMU and ACS in the preflight; NCCL_P2P_DISABLE=1 tells whether it is P2P"
         if problems
         else "",
     )
@@ -175,14 +174,21 @@ def dcgm() -> Record:
     )
 
 
+def _has_cuda() -> bool:
+    """Whether torch is here and was built for GPUs; in a process of its own, as its import is big."""
+    script = "import sys, torch; sys.exit(torch.version.cuda is None)"
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 def records(count: int) -> list[Record]:
     """The deep tier on this machine's first `count` GPUs."""
-    if find_spec("torch") is None:
+    if not _has_cuda():
         return [
             Record(
                 code=code,
                 verdict=Verdict.INCONCLUSIVE,
-                measured="torch is not installed here",
+                measured="no torch with CUDA here",
                 wanted="a run out of the image",
                 next_step="docker compose run --rm engine-gpu preflight --deep --profile PROFILE",
             )
