@@ -118,7 +118,7 @@ def _all_reduce(ranks: Ranks) -> Record:
         verdict=Verdict.FAIL if problems else Verdict.PASS,
         measured="; ".join([*problems, *measured]),
         wanted=f"right sums on {ranks.count} ranks, all ended in time",
-        next_step="see topology, P2P, IOMMU and ACS in the preflight; NCCL_P2P_DISABLE=1 tells whether it is P2P"
+        next_step="see P2P, IOMMU and ACS in the preflight; try NCCL_P2P_DISABLE=1"
         if problems
         else "",
     )
@@ -175,7 +175,7 @@ def dcgm() -> Record:
 
 
 def _has_cuda() -> bool:
-    """Whether torch is here and was built for GPUs; in a process of its own, as its import is big."""
+    """Whether torch is here and was built for GPUs; asked of a process that ends."""
     script = "import sys, torch; sys.exit(torch.version.cuda is None)"
     command = [sys.executable, "-c", script]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
