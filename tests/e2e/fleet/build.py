@@ -1,5 +1,6 @@
 """The images of the fleet's machines, built of Debian's packages and of Docker's own programs."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -32,10 +33,16 @@ fetch_engine
 
 
 def build_machines() -> None:
-    """Build both images; seconds where they are built already."""
-    run("bash", "-c", _FETCH)
+    """Build both images; seconds where they are built already, or another process builds them."""
     programs = ROOT / "build" / "fleet-engine"
     programs.mkdir(parents=True, exist_ok=True)
+    with (programs / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _build_machines(programs)
+
+
+def _build_machines(programs: Path) -> None:
+    run("bash", "-c", _FETCH)
     for name in _PROGRAMS:
         source, target = (_ENGINE / name).resolve(), programs / Path(name).name
         if not target.exists():

@@ -21,7 +21,8 @@ from tests.e2e.fleet.play import Play, RunningPlay
 from tests.e2e.fleet.registry import PORT, Registry
 from tests.e2e.node import ROOT
 
-NAME = "dflash-kit-fleet"
+# A fleet for each of the processes that run tests at the same time.
+NAME = "-".join(["dflash-kit-fleet", *os.environ.get("PYTEST_XDIST_WORKER", "").split()])
 HOSTS = ("host1", "host2")
 ANSIBLE = ROOT / "ansible"
 _PLAYBOOK = ROOT / ".venv" / "bin" / "ansible-playbook"
