@@ -16,6 +16,7 @@ from dflash_kit.releases import lockfile, series
 from dflash_kit.releases.current import default_release
 from dflash_kit.smoke import output, receipt
 from dflash_kit.smoke.address import default_url
+from dflash_kit.smoke.checks import Tier
 from dflash_kit.smoke.client import Engine, expect_reachable
 from dflash_kit.smoke.credentials import expect_key_options, find_keys
 from dflash_kit.smoke.receipt import Receipt
@@ -39,6 +40,7 @@ def smoke(
     point: Annotated[
         str, typer.Option(envvar="DFLASH_KIT_POINT", help="Point that must run; default: any.")
     ] = "",
+    tier: Annotated[Tier, typer.Option(help="How much to ask.")] = Tier.QUICK,
 ) -> None:
     """Check the engine in service; exit 0 all pass, 1 a check failed, 3 one could not be judged."""
     # Only here: the other commands do without pytest, and the engine's memory is not for it.
@@ -50,8 +52,8 @@ def smoke(
     expect_key_options(url, key_file, admin_key_file)
     expect_reachable(url)
     keys, source = find_keys(key_file, admin_key_file)
-    with output.live_line(url) as progress:
-        result = runner.run(Engine(url, keys, source), wanted, progress)
+    with output.live_line(url, tier) as progress:
+        result = runner.run(Engine(url, keys, source), wanted, progress, tier)
     result = receipt.redacted(result, [keys.user, keys.admin])
     if as_json:
         typer.echo(receipt.to_json(result), nl=False)

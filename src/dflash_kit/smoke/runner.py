@@ -11,7 +11,7 @@ import pytest
 
 from dflash_kit import paths
 from dflash_kit.errors import Undetermined
-from dflash_kit.smoke.checks import CHECKS
+from dflash_kit.smoke.checks import CHECKS, Tier, required
 from dflash_kit.smoke.client import Engine
 from dflash_kit.smoke.plugin import Progress, SmokePlugin
 from dflash_kit.smoke.receipt import Receipt
@@ -32,14 +32,14 @@ OPTIONS = [
 ]  # fmt: skip
 
 
-def run(engine: Engine, wanted: Wanted, progress: Progress) -> Receipt:
-    """Run every check against `engine`.
+def run(engine: Engine, wanted: Wanted, progress: Progress, tier: Tier = Tier.QUICK) -> Receipt:
+    """Run every check of `tier` against `engine`.
 
     Raises:
         Undetermined: pytest itself could not run the suite.
         KeyboardInterrupt: pytest was interrupted, and keeps that to itself.
     """
-    suite = Suite(engine, wanted, profile=wanted.profile, point=wanted.point)
+    suite = Suite(engine, wanted, tier, profile=wanted.profile, point=wanted.point)
     plugin = SmokePlugin(suite, progress)
     with _no_foreign_plugins():
         # From the root above, or a module of the same name that is loaded already would be taken.
@@ -71,13 +71,13 @@ def _no_foreign_plugins() -> Iterator[None]:
 
 def _fail_missing(suite: Suite, broken: list[str]) -> None:
     """A missing check is not a pass."""
-    for code in CHECKS.keys() - suite.records.keys():
+    for code in set(required(suite.tier)) - suite.records.keys():
         measured = "; ".join(["no record", *broken])
-        suite.record(code, Verdict.FAIL, measured, CHECKS[code], "repair the smoke suite")
+        suite.record(code, Verdict.FAIL, measured, CHECKS[code].says, "repair the smoke suite")
 
 
 def _receipt(suite: Suite) -> Receipt:
-    records = [suite.records[code] for code in CHECKS]
+    records = [suite.records[code] for code in required(suite.tier)]
     return Receipt(
         url=suite.engine.url,
         release=suite.wanted.release,

@@ -11,13 +11,13 @@ import pytest
 import requests
 
 from dflash_kit.errors import KitError, Undetermined
-from dflash_kit.smoke.checks import CAN_GENERATE
+from dflash_kit.smoke.checks import CAN_GENERATE, Tier
 from dflash_kit.smoke.client import Engine
 from dflash_kit.smoke.wanted import Wanted
 from dflash_kit.verdicts import Record, Verdict
 
 # An engine that is slower than this is not judged to the end: the run must not hold up a rollout.
-RUN_SECONDS = 300.0
+RUN_SECONDS = {Tier.QUICK: 300.0, Tier.FULL: 1800.0, Tier.SOAK: 1800.0}
 NOT_RUN = "run the smoke test again when the engine answers"
 
 
@@ -27,6 +27,7 @@ class Suite:
 
     engine: Engine
     wanted: Wanted
+    tier: Tier = Tier.QUICK
     records: dict[str, Record] = field(default_factory=dict)
     figures: dict[str, float] = field(default_factory=dict)
     identity: dict[str, Any] = field(default_factory=dict)
@@ -39,8 +40,9 @@ class Suite:
     @property
     def stopped(self) -> str:
         """Why no further check may run; empty while the engine answers in time."""
-        if not self.gone and time.monotonic() - self.started > RUN_SECONDS:
-            self.gone = f"the run took longer than {RUN_SECONDS:.0f} s"
+        limit = RUN_SECONDS[self.tier]
+        if not self.gone and time.monotonic() - self.started > limit:
+            self.gone = f"the run took longer than {limit:.0f} s"
         return self.gone
 
     def record(
