@@ -44,6 +44,6 @@ def show(receipt: Receipt) -> None:
     if figures:
         console.print(f"figures: {figures}")
     console.print(
-        f"{' '.join(receipt.deployment)}: {coloured(receipt.verdict)} "
+        f"{' '.join(receipt.names)}: {coloured(receipt.verdict)} "
         f"({counted(receipt.checks)} in {receipt.seconds:.1f} s)"
     )

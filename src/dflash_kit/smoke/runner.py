@@ -6,15 +6,17 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isfinite
 
 import pytest
 
 from dflash_kit import paths
 from dflash_kit.errors import Undetermined
+from dflash_kit.smoke import counters
 from dflash_kit.smoke.checks import CHECKS, Tier, required
 from dflash_kit.smoke.client import Engine
 from dflash_kit.smoke.plugin import Progress, SmokePlugin
-from dflash_kit.smoke.receipt import Receipt
+from dflash_kit.smoke.receipt import Receipt, this_host
 from dflash_kit.smoke.suite import Suite
 from dflash_kit.smoke.wanted import Wanted
 from dflash_kit.verdicts import Verdict, overall
@@ -39,7 +41,16 @@ def run(engine: Engine, wanted: Wanted, progress: Progress, tier: Tier = Tier.QU
         Undetermined: pytest itself could not run the suite.
         KeyboardInterrupt: pytest was interrupted, and keeps that to itself.
     """
-    suite = Suite(engine, wanted, tier, profile=wanted.profile, point=wanted.point)
+    suite = Suite(
+        engine,
+        wanted,
+        tier,
+        profile=wanted.profile,
+        point=wanted.point,
+        deployment=wanted.deployment,
+        image=wanted.image,
+    )
+    suite.metrics_before = counters.read(engine)
     plugin = SmokePlugin(suite, progress)
     with _no_foreign_plugins():
         # From the root above, or a module of the same name that is loaded already would be taken.
@@ -78,15 +89,24 @@ def _fail_missing(suite: Suite, broken: list[str]) -> None:
 
 def _receipt(suite: Suite) -> Receipt:
     records = [suite.records[code] for code in required(suite.tier)]
+    after = None if suite.gone else counters.read(suite.engine)
     return Receipt(
+        tier=suite.tier,
         url=suite.engine.url,
         release=suite.wanted.release,
         profile=suite.profile,
         point=suite.point,
+        deployment=suite.deployment,
+        image=suite.image,
+        required=required(suite.tier),
         identity=suite.identity,
         engine=suite.facts,
+        host=this_host(),
         seconds=round(time.monotonic() - suite.started, 2),
-        figures=suite.figures,
+        figures={name: value for name, value in suite.figures.items() if isfinite(value)},
+        speed=suite.speed,
+        accept_by_position=suite.accept_by_position,
+        metrics=counters.moved(suite.metrics_before, after),
         checks=records,
         verdict=overall(records),
     )

@@ -13,6 +13,7 @@ import requests
 from dflash_kit.errors import KitError, Undetermined
 from dflash_kit.smoke.checks import CAN_GENERATE, Tier
 from dflash_kit.smoke.client import Engine
+from dflash_kit.smoke.speed import SpeedPoint
 from dflash_kit.smoke.wanted import Wanted
 from dflash_kit.verdicts import Record, Verdict
 
@@ -34,6 +35,11 @@ class Suite:
     facts: dict[str, Any] = field(default_factory=dict)
     profile: str | None = None
     point: str | None = None
+    deployment: str | None = None
+    image: str | None = None
+    speed: list[SpeedPoint] = field(default_factory=list)
+    accept_by_position: list[float] = field(default_factory=list)
+    metrics_before: dict[str, float] | None = None
     gone: str = ""
     started: float = field(default_factory=time.monotonic)
 
