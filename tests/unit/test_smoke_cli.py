@@ -90,8 +90,14 @@ def test_json_is_the_receipt_alone(tmp_path, keys):
             tmp_path / "receipt.json",
             DFLASH_KIT_PORT=port,
             DFLASH_KIT_KEYS=str(tmp_path),
+            DFLASH_KIT_HOST="gpu7",
+            DFLASH_KIT_DEPLOYMENT="d1",
+            DFLASH_KIT_IMAGE_DIGEST="sha256:abc",
         )
     receipt = json.loads(done.stdout)
+    bound = (receipt["host"]["name"], receipt["deployment"], receipt["image"])
+    assert bound == ("gpu7", "d1", "sha256:abc")
+    assert receipt["required"] == required(Tier.QUICK)
     assert done.returncode == 0
     assert [check["code"] for check in receipt["checks"]] == required(Tier.QUICK)
     assert receipt["url"] == engine.url
@@ -120,6 +126,8 @@ def test_keys_of_the_compose_service(tmp_path):
         'case "$*" in\n'
         f'"compose exec -T engine dflash-kit keys show user") echo {KEYS.user};;\n'
         f'"compose exec -T engine dflash-kit keys show admin") echo {KEYS.admin};;\n'
+        '"compose ps --quiet engine") echo c1;;\n'
+        '"inspect --format {{.Image}} c1") echo sha256:abc;;\n'
         "*) exit 1;; esac\n"
     )
     docker.chmod(0o755)
@@ -132,6 +140,7 @@ def test_keys_of_the_compose_service(tmp_path):
             PATH=f"{tmp_path}:{os.environ['PATH']}",
         )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "receipt.json").read_text())["image"] == "sha256:abc"
 
 
 def test_no_keys_anywhere(tmp_path):

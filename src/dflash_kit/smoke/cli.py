@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, get_args
 from urllib.parse import urlsplit
@@ -18,7 +19,7 @@ from dflash_kit.smoke import output, receipt
 from dflash_kit.smoke.address import default_url
 from dflash_kit.smoke.checks import Tier
 from dflash_kit.smoke.client import Engine, expect_reachable
-from dflash_kit.smoke.credentials import expect_key_options, find_keys
+from dflash_kit.smoke.credentials import expect_key_options, find_keys, image_of
 from dflash_kit.smoke.receipt import Receipt
 from dflash_kit.smoke.wanted import Wanted
 from dflash_kit.verdicts import EXIT_CODES, Verdict
@@ -40,6 +41,17 @@ def smoke(
     point: Annotated[
         str, typer.Option(envvar="DFLASH_KIT_POINT", help="Point that must run; default: any.")
     ] = "",
+    deployment: Annotated[
+        str,
+        typer.Option(envvar="DFLASH_KIT_DEPLOYMENT", help="Id of the deployment, for the receipt."),
+    ] = "",
+    image: Annotated[
+        str,
+        typer.Option(
+            envvar="DFLASH_KIT_IMAGE_DIGEST",
+            help="Digest of the engine's image, for the receipt; default: as Docker says.",
+        ),
+    ] = "",
     tier: Annotated[Tier, typer.Option(help="How much to ask.")] = Tier.QUICK,
 ) -> None:
     """Check the engine in service; exit 0 all pass, 1 a check failed, 3 one could not be judged."""
@@ -47,11 +59,13 @@ def smoke(
     from dflash_kit.smoke import runner
 
     url = url.rstrip("/") or default_url()
-    wanted = Wanted(load_lock(release or default_release()), profile or None, point or None)
+    lock = load_lock(release or default_release())
+    wanted = Wanted(lock, profile or None, point or None, deployment or None)
     expect_usable(url, wanted)
     expect_key_options(url, key_file, admin_key_file)
     expect_reachable(url)
     keys, source = find_keys(key_file, admin_key_file)
+    wanted = replace(wanted, image=image or image_of(source))
     with output.live_line(url, tier) as progress:
         result = runner.run(Engine(url, keys, source), wanted, progress, tier)
     result = receipt.redacted(result, [keys.user, keys.admin])

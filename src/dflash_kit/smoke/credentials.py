@@ -15,6 +15,7 @@ from dflash_kit.smoke.address import bound_host
 # Services of docker-compose.yml that run an engine.
 SERVICES = ("engine", "engine-gpu")
 COMPOSE_SECONDS = 30
+_COMPOSE_SOURCE = "compose service "
 
 
 def expect_key_options(url: str, user_file: Path | None, admin_file: Path | None) -> None:
@@ -59,7 +60,7 @@ def find_keys(user_file: Path | None, admin_file: Path | None) -> tuple[Keys, st
         return Keys(user=read_key(folder, USER), admin=read_key(folder, ADMIN)), str(folder)
     for service in SERVICES:
         if shown := _from_compose(service):
-            return shown, f"compose service {service}"
+            return shown, _COMPOSE_SOURCE + service
     raise Undetermined(
         f"no keys in {folder} and none from a running compose service; "
         "give --key-file and --admin-key-file"
@@ -84,10 +85,26 @@ def _from_compose(service: str) -> Keys | None:
 
 def _compose_key(service: str, role: str) -> str:
     """One key as the running container shows it; empty where there is no such container."""
-    command = ["docker", "compose", "exec", "-T", service, "dflash-kit", "keys", "show", role]
+    return _docker("compose", "exec", "-T", service, "dflash-kit", "keys", "show", role)
+
+
+def image_of(key_source: str) -> str | None:
+    """The digest of the image whose container gave the keys; None where no container did."""
+    if not key_source.startswith(_COMPOSE_SOURCE):
+        return None
+    container = _docker("compose", "ps", "--quiet", key_source.removeprefix(_COMPOSE_SOURCE))
+    return container and _docker("inspect", "--format", "{{.Image}}", container) or None
+
+
+def _docker(*arguments: str) -> str:
+    """What docker says; empty where it does not work."""
     try:
         done = subprocess.run(
-            command, cwd=paths.ROOT, capture_output=True, text=True, timeout=COMPOSE_SECONDS
+            ["docker", *arguments],
+            cwd=paths.ROOT,
+            capture_output=True,
+            text=True,
+            timeout=COMPOSE_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
