@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import fake_chat
 import fake_generate
+import fake_in_flight
 import fake_observed
+import fake_state
 from fake_engine import CONTEXT, KEYS, FakeEngine
 from fake_faults import Fault
 from fake_requests import Malformed, parse, require
 
 TRACE_LEVEL = "/set_trace_level"
-ADMINISTRATIVE = ("/flush_cache", "/hicache/storage-backend", TRACE_LEVEL)
+ADMINISTRATIVE = ("/flush_cache", "/hicache/storage-backend", "/abort_request", TRACE_LEVEL)
+OVERSIZED_BYTES = 1 << 19
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -36,18 +41,32 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         engine = self.server.engine
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path.startswith("/flush_cache?"):  # its timeout
+            self.path = "/flush_cache"
+        length = int(self.headers.get("Content-Length") or 0)
+        with engine.reading if engine.has(Fault.SLOW_CLIENT_BLOCKS) else nullcontext():
+            body = self.rfile.read(length)
+        if len(body) < length:  # the client went away
+            return None
         try:
             if not self._allowed():
                 return self.reply(401, {"error": "Unauthorized"})
+            if len(body) > OVERSIZED_BYTES and engine.has(Fault.OVERSIZED_ACCEPTED):
+                return self.reply(200, {})
+            if len(body) > OVERSIZED_BYTES and engine.has(Fault.OVERSIZED_KILLS):
+                engine.end()
+                return None
             self._dispatch(body)
         except Malformed as error:
+            fake_in_flight.count_bad_request(engine)
             if engine.has(Fault.MALFORMED_KILLS):
                 engine.end()
                 return None
-            engine.corrupted = engine.has(Fault.MALFORMED_CORRUPTS)
+            engine.corrupted |= engine.has(Fault.MALFORMED_CORRUPTS)
             codes = {Fault.MALFORMED_ACCEPTED: 200, Fault.MALFORMED_CRASHES: 500}
             self.reply(codes.get(engine.fault, 400), {"error": str(error)})
+        except fake_state.Failed as error:
+            self.reply(500, {"error": str(error)})
         except ConnectionAbortedError:
             self.close_connection = True
         return None
@@ -62,7 +81,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.path in ADMINISTRATIVE and not opened:
             key = "another" if engine.has(Fault.OTHER_ADMIN_KEY) else KEYS.admin
             return given == f"Bearer {key}"
-        accepted = {f"Bearer {KEYS.user}"}
+        accepted = {f"Bearer {'another' if engine.has(Fault.OTHER_USER_KEY) else KEYS.user}"}
         if self.path in ADMINISTRATIVE:
             accepted.add(f"Bearer {KEYS.admin}")
         return engine.has(Fault.KEY_NOT_ENFORCED) or given in accepted
@@ -78,6 +97,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.reply(500, {"error": KEYS.admin})
             case "/server_info" | "/get_server_info":
                 self.reply(200, fake_observed.server_info(engine))
+            case "/flush_cache" if engine.has(Fault.BUSY):
+                self.reply(400, "Flush cache failed.")
             case "/model_info" | "/flush_cache" | "/hicache/storage-backend":
                 self.reply(200, {})
             case "/v1/models":
@@ -85,6 +106,18 @@ class Handler(BaseHTTPRequestHandler):
                 self.reply(200, {"data": [] if engine.has(Fault.NO_MODEL) else models})
             case "/metrics" if not engine.has(Fault.NO_METRICS):
                 self.send(200, fake_observed.metrics(engine).encode(), "text/plain")
+            case "/v1/loads?include=core":
+                self.reply(200, fake_in_flight.loads(engine))
+            case "/abort_request":
+                fake_in_flight.abort(engine, require(parse(body), "rid", str))
+                self.reply(200, {})
+            case "/tokenize":
+                text = require(parse(body), "prompt", str)
+                if engine.has(Fault.UNICODE_COMPOSED):
+                    text = unicodedata.normalize("NFC", text)
+                self.reply(200, {"tokens": list(text.encode())})
+            case "/detokenize":
+                self.reply(200, {"text": bytes(require(parse(body), "tokens", list)).decode()})
             case "/generate":
                 fake_generate.generate(self, parse(body))
             case "/v1/chat/completions":
@@ -124,6 +157,11 @@ class Server(ThreadingHTTPServer):
     def verify_request(self, *_: object) -> bool:
         # A request may have been accepted in the moment in which the engine ended.
         return not self.engine.ended.is_set()
+
+    def handle_error(self, *where: Any) -> None:
+        # Clients that go away are part of the tests.
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(*where)
 
     def serve(self) -> None:
         with self:

@@ -29,14 +29,14 @@ def expect_key_options(url: str, user_file: Path | None, admin_file: Path | None
     """
     if bool(user_file) != bool(admin_file):
         raise InputError("keys: got one of --key-file and --admin-key-file, wanted both or none")
-    if not user_file and not _is_here(url) and not paths.PATCHES_FILE.exists():
+    if not user_file and not is_here(url) and not paths.PATCHES_FILE.exists():
         raise InputError(
             f"keys: {url} is not this host, and the keys found here are not for others; "
             "give --key-file and --admin-key-file"
         )
 
 
-def _is_here(url: str) -> bool:
+def is_here(url: str) -> bool:
     """Whether the URL's host is this one: loopback, localhost, or what the engine is bound to."""
     host = urlsplit(url).hostname or ""
     try:
@@ -88,11 +88,16 @@ def _compose_key(service: str, role: str) -> str:
     return _docker("compose", "exec", "-T", service, "dflash-kit", "keys", "show", role)
 
 
+def compose_service(key_source: str) -> str:
+    """The service whose container gave the keys; empty where none did."""
+    given = key_source.startswith(_COMPOSE_SOURCE)
+    return key_source.removeprefix(_COMPOSE_SOURCE) if given else ""
+
+
 def image_of(key_source: str) -> str | None:
     """The digest of the image whose container gave the keys; None where no container did."""
-    if not key_source.startswith(_COMPOSE_SOURCE):
-        return None
-    container = _docker("compose", "ps", "--quiet", key_source.removeprefix(_COMPOSE_SOURCE))
+    service = compose_service(key_source)
+    container = service and _docker("compose", "ps", "--quiet", service)
     return container and _docker("inspect", "--format", "{{.Image}}", container) or None
 
 

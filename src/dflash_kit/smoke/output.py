@@ -43,6 +43,8 @@ def show(receipt: Receipt) -> None:
     figures = "  ".join(f"{name} {value:g}" for name, value in receipt.figures.items())
     if figures:
         console.print(f"figures: {figures}")
+    for point in receipt.speed:
+        console.print(f"C={point.concurrency}: {point}")
     console.print(
         f"{' '.join(receipt.names)}: {coloured(receipt.verdict)} "
         f"({counted(receipt.checks)} in {receipt.seconds:.1f} s)"

@@ -13,8 +13,10 @@ import pytest
 from dflash_kit import paths
 from dflash_kit.errors import Undetermined
 from dflash_kit.smoke import counters
+from dflash_kit.smoke.bench import Bench
 from dflash_kit.smoke.checks import CHECKS, Tier, required
 from dflash_kit.smoke.client import Engine
+from dflash_kit.smoke.container import Container
 from dflash_kit.smoke.plugin import Progress, SmokePlugin
 from dflash_kit.smoke.receipt import Receipt, this_host
 from dflash_kit.smoke.suite import Suite
@@ -34,8 +36,18 @@ OPTIONS = [
 ]  # fmt: skip
 
 
-def run(engine: Engine, wanted: Wanted, progress: Progress, tier: Tier = Tier.QUICK) -> Receipt:
-    """Run every check of `tier` against `engine`.
+def run(
+    engine: Engine,
+    wanted: Wanted,
+    progress: Progress,
+    tier: Tier = Tier.QUICK,
+    bench: Bench | None = None,
+    container: Container | None = None,
+    hours: float = 1.0,
+) -> Receipt:
+    """Run every check of `tier` against `engine`; the tier BENCH needs `bench`, SOAK `hours`.
+
+    Without a `container` the engine is asked from outside, and what only its host sees is skipped.
 
     Raises:
         Undetermined: pytest itself could not run the suite.
@@ -49,7 +61,11 @@ def run(engine: Engine, wanted: Wanted, progress: Progress, tier: Tier = Tier.QU
         point=wanted.point,
         deployment=wanted.deployment,
         image=wanted.image,
+        bench=bench,
+        container=container,
+        hours=hours,
     )
+    suite.look()
     suite.metrics_before = counters.read(engine)
     plugin = SmokePlugin(suite, progress)
     with _no_foreign_plugins():

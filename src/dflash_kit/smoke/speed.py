@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from statistics import median
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -60,6 +60,12 @@ class SpeedPoint(Figures):
     prompts: int = Field(ge=1)
     rounds: list[Round] = Field(min_length=1)
 
+    def __str__(self) -> str:
+        drafted = "" if self.accept_length is None else f", acceptance {self.accept_length:.2f}"
+        return (
+            f"{self.tok_s:.1f} tok/s +-{self.noise:.0%}{drafted}, a step of {self.step_ms:.2f} ms"
+        )
+
     @property
     def tok_s(self) -> float:
         """Output tokens per second over all requests: the median of the rounds."""
@@ -93,14 +99,11 @@ class SpeedPoint(Figures):
         return sum(each.failed for each in self.rounds)
 
 
-def noise(*runs: Iterable[float]) -> float:
-    """The relative spread within runs: 1.4826 times the median distance of a value from the median
-    of its run, over all runs together, each as a share of that median.
+def noise(values: Sequence[float]) -> float:
+    """The relative spread of a run: 1.4826 times the median distance from the median, as a share of
+    that median.
 
     The median of distances, not their squares: one slow round on a busy host is no noise.
     """
-    distances: list[float] = []
-    for run in map(list, runs):
-        if middle := median(run):
-            distances += [abs(value / middle - 1) for value in run]
-    return NORMAL * median(distances) if distances else 0.0
+    middle = median(values)
+    return NORMAL * median(abs(value / middle - 1) for value in values) if middle else 0.0
