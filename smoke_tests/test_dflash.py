@@ -34,6 +34,7 @@ def test_accept_length(check, suite, dflash_wanted, pair, exact_run):
     drafted = run.verify_passes * (block - 1)
     suite.figures["accept_length"] = round(run.accept_length, 3)
     suite.figures["accept_rate"] = round((run.tokens - run.verify_passes) / drafted, 3)
+    suite.accept_by_position = run.accept_by_position
     perfect = run.verify_passes <= run.least_passes(block)
     check(
         ok=run.accept_length >= floor and not perfect,

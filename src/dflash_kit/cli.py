@@ -9,7 +9,8 @@ from dflash_kit.errors import InputError, KitError
 from dflash_kit.host.cli import preflight
 from dflash_kit.profiles.cli import app as profile_app
 from dflash_kit.releases.cli import app as release_app
-from dflash_kit.smoke.cli import smoke
+from dflash_kit.report.cli import app as report_app
+from dflash_kit.smoke.cli import bench, smoke
 from dflash_kit.weights.cli import app as weights_app
 
 # What a shell gives for a program that ctrl-c ended; typer makes it of a KeyboardInterrupt.
@@ -25,9 +26,11 @@ app.add_typer(release_app, name="release", help="Releases of the patched engine.
 app.add_typer(profile_app, name="profile", help="Configurations, one a kind of host.")
 app.add_typer(keys_app, name="keys", help="The user key and the admin key.")
 app.add_typer(weights_app, name="weights", help="Weights: what must be there, and whether it is.")
+app.add_typer(report_app, name="report", help="What receipts say: a page, a table, differences.")
 app.command()(preflight)
 app.command()(serve)
 app.command()(smoke)
+app.command()(bench)
 
 
 def main() -> None:

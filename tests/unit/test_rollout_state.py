@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from rollout_host import RawHost, container, plan, receipt, stopped
@@ -131,6 +132,20 @@ def _no_receipt(host: RawHost) -> None:
     host.files(ID)["receipt.json"] = None
 
 
+def _receipt_of_another_deployment(host: RawHost) -> None:
+    host.files(ID)["receipt.json"] = receipt(deployment=NEW.deployment.id)
+
+
+def _receipt_of_another_image(host: RawHost) -> None:
+    host.files(ID)["receipt.json"] = receipt(image="sha256:" + "f" * 64)
+
+
+def _receipt_that_says_more_than_its_checks(host: RawHost) -> None:
+    host.files(ID)["receipt.json"] = receipt(verdict=Verdict.FAIL).replace(
+        '"verdict": "FAIL"}', '"verdict": "PASS"}'
+    )
+
+
 def _half_a_receipt(host: RawHost) -> None:
     host.files(ID)["receipt.json"] = receipt()[:200]
 
@@ -147,6 +162,20 @@ def _starting(host: RawHost) -> None:
     host.container["State"]["Health"]["Status"] = "starting"
 
 
+@pytest.mark.parametrize(
+    "bound",
+    [
+        {"deployment": ID, "image": OLD.deployment.config},
+        {"deployment": None, "image": None},
+        {"schema_version": 1, "required": []},
+    ],
+)
+def test_a_receipt_of_this_deployment_is_believed(bound: dict[str, Any]) -> None:
+    host = RawHost().serve(OLD)
+    host.files(ID)["receipt.json"] = receipt(**bound)
+    assert state.is_in_service(host.read(), ID)
+
+
 def _never_good(host: RawHost) -> None:
     host.raw["last_good"] = NEW.deployment.id
 
@@ -158,6 +187,9 @@ def _never_good(host: RawHost) -> None:
         _inconclusive,
         _no_receipt,
         _half_a_receipt,
+        _receipt_of_another_deployment,
+        _receipt_of_another_image,
+        _receipt_that_says_more_than_its_checks,
         _unrecorded,
         _half_a_record,
         _never_good,

@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_engine import KEYS, FakeEngine, Fault
+from fake_engine import KEYS, FakeEngine
 from fake_engine_http import serving
+from fake_faults import Fault
 
 from dflash_kit import paths
 from dflash_kit.errors import InputError
 from dflash_kit.smoke.address import default_url
-from dflash_kit.smoke.checks import CHECKS
+from dflash_kit.smoke.checks import Tier, required
 from dflash_kit.smoke.credentials import expect_key_options, find_keys
 
 COMMAND = Path(sys.executable).parent / "dflash-kit"
@@ -58,7 +59,7 @@ def test_table_and_receipt_of_a_good_engine(keys, tmp_path):
     with fake() as engine:
         done = smoke("--url", engine.url, "--receipt", file, *keys)
     assert done.returncode == 0, done.stdout + done.stderr
-    for code in CHECKS:
+    for code in required(Tier.QUICK):
         assert re.search(rf"\b{code} +(PASS|SKIP)", done.stdout), code
     assert "PASS (24 passed, 2 skipped in" in done.stdout
     assert done.stderr == f"receipt: {file}\n"
@@ -89,10 +90,16 @@ def test_json_is_the_receipt_alone(tmp_path, keys):
             tmp_path / "receipt.json",
             DFLASH_KIT_PORT=port,
             DFLASH_KIT_KEYS=str(tmp_path),
+            DFLASH_KIT_HOST="gpu7",
+            DFLASH_KIT_DEPLOYMENT="d1",
+            DFLASH_KIT_IMAGE_DIGEST="sha256:abc",
         )
     receipt = json.loads(done.stdout)
+    bound = (receipt["host"]["name"], receipt["deployment"], receipt["image"])
+    assert bound == ("gpu7", "d1", "sha256:abc")
+    assert receipt["required"] == required(Tier.QUICK)
     assert done.returncode == 0
-    assert [check["code"] for check in receipt["checks"]] == list(CHECKS)
+    assert [check["code"] for check in receipt["checks"]] == required(Tier.QUICK)
     assert receipt["url"] == engine.url
     assert done.stdout == (tmp_path / "receipt.json").read_text()
 
@@ -119,6 +126,8 @@ def test_keys_of_the_compose_service(tmp_path):
         'case "$*" in\n'
         f'"compose exec -T engine dflash-kit keys show user") echo {KEYS.user};;\n'
         f'"compose exec -T engine dflash-kit keys show admin") echo {KEYS.admin};;\n'
+        '"compose ps --quiet engine") echo c1;;\n'
+        '"inspect --format {{.Image}} c1") echo sha256:abc;;\n'
         "*) exit 1;; esac\n"
     )
     docker.chmod(0o755)
@@ -131,6 +140,7 @@ def test_keys_of_the_compose_service(tmp_path):
             PATH=f"{tmp_path}:{os.environ['PATH']}",
         )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "receipt.json").read_text())["image"] == "sha256:abc"
 
 
 def test_no_keys_anywhere(tmp_path):

@@ -4,14 +4,17 @@ import sys
 from types import ModuleType
 
 import pytest
+import smoke_faults_api
+import smoke_faults_state
 import yaml
-from fake_engine import KEYS, FakeEngine, Fault, default_lock
+from fake_engine import KEYS, FakeEngine, default_lock
 from fake_engine_http import serving
+from fake_faults import Fault
 
 from dflash_kit import paths
 from dflash_kit.profiles.load import load_pair
 from dflash_kit.smoke import runner, suite
-from dflash_kit.smoke.checks import CHECKS
+from dflash_kit.smoke.checks import CHECKS, Tier, required
 from dflash_kit.smoke.client import REQUEST_SECONDS, Engine
 from dflash_kit.smoke.wanted import Wanted, load_known_answers
 from dflash_kit.verdicts import Verdict
@@ -22,46 +25,7 @@ OFF = {**ON_CPU, "accept-length": "SKIP"}
 # Long enough for a busy machine, short enough to wait for.
 PATIENCE = 2.0
 
-FAULTS = {
-    Fault.UNHEALTHY: {"health": "FAIL"},
-    Fault.WRONG_TEXT: {"known-answers": "FAIL", "known-answers-stream": "FAIL"},
-    Fault.WRONG_IDS: {"exact-c1": "FAIL", "exact-c4": "FAIL"},
-    Fault.WRONG_IDS_TOGETHER: {"exact-c4": "FAIL"},
-    Fault.PERFECT: {"accept-length": "FAIL"},
-    Fault.POOR: {"accept-length": "FAIL"},
-    Fault.DFLASH_OFF: {"dflash": "FAIL", "accept-length": "INCONCLUSIVE"},
-    Fault.OTHER_RELEASE: {"release": "FAIL"},
-    Fault.OTHER_TREE: {"tree": "FAIL"},
-    Fault.OTHER_PATCHES: {"patches": "FAIL"},
-    Fault.NO_MODEL: {"models": "FAIL", "malformed": "FAIL"},
-    Fault.KEY_NOT_ENFORCED: {"no-key": "FAIL", "wrong-key": "FAIL"},
-    Fault.ADMIN_NOT_ENFORCED: {"admin-refuses-user": "FAIL"},
-    Fault.TRACE_LEVEL_OPEN: {"admin-refuses-user": "FAIL"},
-    Fault.OTHER_ADMIN_KEY: {"admin-accepts-admin": "FAIL"},
-    Fault.KEY_LEAKED: {"keys-hidden": "FAIL"},
-    Fault.KEY_LEAKED_IN_ERROR: {"keys-hidden": "FAIL"},
-    Fault.KEY_IN_ERROR: dict.fromkeys(
-        ["chat", "stream", "known-answers", "known-answers-stream", "malformed"], "FAIL"
-    ),
-    Fault.CHAT_WITHOUT_USAGE: {"chat": "FAIL"},
-    Fault.CHAT_CUT: {"chat": "FAIL"},
-    Fault.STREAM_WITHOUT_FINISH: {"stream": "FAIL"},
-    Fault.STREAM_WITHOUT_USAGE: {"stream": "FAIL"},
-    Fault.STREAM_WITHOUT_DONE: {"stream": "FAIL"},
-    Fault.STREAM_CUT: {"known-answers-stream": "FAIL"},
-    Fault.STREAM_AT_ONCE: {"stream": "FAIL"},
-    Fault.NO_METRICS: {
-        "keys-hidden": "INCONCLUSIVE",
-        "metrics": "FAIL",
-        "metrics-count": "FAIL",
-    },
-    Fault.METRICS_LACKING: {"metrics": "FAIL"},
-    Fault.METRICS_FROZEN: {"metrics-count": "FAIL"},
-    Fault.MALFORMED_ACCEPTED: {"malformed": "FAIL"},
-    Fault.MALFORMED_CRASHES: {"malformed": "FAIL"},
-    Fault.MALFORMED_KILLS: {"malformed": "FAIL", "alive-after-malformed": "FAIL"},
-    Fault.MALFORMED_CORRUPTS: {"alive-after-malformed": "FAIL"},
-}
+FAULTS = smoke_faults_state.FAULTS | smoke_faults_api.FAULTS
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -78,23 +42,24 @@ def few_known_answers(tmp_path_factory):
         yield
 
 
-def smoke(fault=Fault.NONE, seconds=REQUEST_SECONDS, point="latency", asked=None):
+def smoke(fault=Fault.NONE, seconds=REQUEST_SECONDS, point="latency", asked=None, tier=Tier.QUICK):
     """The receipt of a run against a fake; `asked`: profile and point to hold it to."""
     with serving(FakeEngine(fault, point, PROFILE)) as fake:
         engine = Engine(fake.url, KEYS, "a test", seconds)
-        return runner.run(engine, Wanted(fake.lock, **(asked or {})), lambda *_: None)
+        return runner.run(engine, Wanted(fake.lock, **(asked or {})), lambda *_: None, tier)
 
 
 def not_passed(receipt):
     return {r.code: str(r.verdict) for r in receipt.checks if r.verdict is not Verdict.PASS}
 
 
+@pytest.mark.parametrize("tier", Tier)
 @pytest.mark.parametrize(("point", "skipped"), [("latency", ON_CPU), ("throughput", OFF)])
-def test_good_engine_passes_everything(point, skipped):
-    receipt = smoke(point=point, asked={"profile": PROFILE, "point": point})
+def test_good_engine_passes_everything(point, skipped, tier):
+    receipt = smoke(point=point, asked={"profile": PROFILE, "point": point}, tier=tier)
     assert not_passed(receipt) == skipped
     assert receipt.verdict is Verdict.PASS
-    assert [record.code for record in receipt.checks] == list(CHECKS)
+    assert [record.code for record in receipt.checks] == required(tier)
 
 
 def test_receipt_says_what_ran_and_how_fast():
@@ -109,16 +74,22 @@ def test_receipt_says_what_ran_and_how_fast():
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_gives_its_code(fault):
-    receipt = smoke(fault)
-    assert not_passed(receipt) == {**ON_CPU, **FAULTS[fault]}
+    expected = FAULTS[fault]
+    receipt = smoke(fault, tier=expected.tier)
+    assert not_passed(receipt) == {**ON_CPU, **expected.codes}
     assert receipt.verdict is Verdict.FAIL
-    assert all(r.next_step for r in receipt.checks if r.code in FAULTS[fault])
+    assert all(r.next_step for r in receipt.checks if r.code in expected.codes)
+
+
+@pytest.mark.parametrize("fault", [f for f, e in FAULTS.items() if e.tier is not Tier.QUICK])
+def test_tier_below_does_not_catch_it(fault):
+    """The tier in the table is the least one: whoever reads it picks a tier by it."""
+    below = FAULTS[fault].tier.included[-2]
+    assert not_passed(smoke(fault, tier=below)) == ON_CPU
 
 
 def test_every_check_is_seen_to_fail():
-    seen = {
-        code for found in FAULTS.values() for code, verdict in found.items() if verdict == "FAIL"
-    }
+    seen = {code for e in FAULTS.values() for code, verdict in e.codes.items() if verdict == "FAIL"}
     below = {"can-generate", "deployment", "draft-graph", "verify-graph"}
     assert seen | below == set(CHECKS)
 
@@ -143,16 +114,16 @@ def test_engine_that_reports_nothing_of_itself():
 def test_hung_engine_is_asked_only_until_that_is_clear():
     receipt = smoke(Fault.HANGS, PATIENCE)
     found = not_passed(receipt)
-    later = list(CHECKS)[2:]
+    later = required(Tier.QUICK)[2:]
     assert found == {"can-generate": "FAIL", **dict.fromkeys(later, "INCONCLUSIVE")}
     assert receipt.verdict is Verdict.FAIL
     assert receipt.checks[2].measured == "not run: can-generate did not pass"
 
 
 def test_run_is_not_longer_than_its_limit(monkeypatch):
-    monkeypatch.setattr(suite, "RUN_SECONDS", 0.0)
+    monkeypatch.setitem(suite.RUN_SECONDS, Tier.QUICK, 0.0)
     receipt = smoke()
-    assert not_passed(receipt) == dict.fromkeys(CHECKS, "INCONCLUSIVE")
+    assert not_passed(receipt) == dict.fromkeys(required(Tier.QUICK), "INCONCLUSIVE")
     assert receipt.checks[0].measured == "not run: the run took longer than 0 s"
 
 
@@ -175,7 +146,7 @@ def test_stream_that_stalls_is_a_missing_answer():
 
 def test_engine_that_dies_midway():
     receipt = smoke(Fault.DIES_MIDWAY)
-    codes = list(CHECKS)
+    codes = required(Tier.QUICK)
     later = codes[codes.index("exact-c1") :]
     assert not_passed(receipt) == dict.fromkeys(later, "INCONCLUSIVE")
     assert receipt.verdict is Verdict.INCONCLUSIVE

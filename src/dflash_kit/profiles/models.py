@@ -1,7 +1,7 @@
 """The shape of a profile file and of a pair file; a field that is not here is a mistake."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -86,12 +86,15 @@ class Point(Strict):
     """One operating point: whether DFlash is on, or the pair's fallback instead of it.
 
     `draft_tokens` is the width of a draft's block where it shall be another than the draft was
-    built for. `arguments` and `environment` win over the engine's.
+    built for. `arguments` and `environment` win over the engine's. `step_ms` is the longest decode
+    step that a bench lets pass, by concurrency: a step, since tokens per second also depend on how
+    well the prompts can be drafted, which has the pair's floor.
     """
 
     dflash: bool
     fallback: bool = False
     draft_tokens: int | None = Field(default=None, gt=1)
+    step_ms: dict[int, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {}
     arguments: dict[str, Argument] = {}
     environment: dict[str, str] = {}
 
@@ -127,7 +130,10 @@ class Limits(Strict):
 
 
 class Profile(Strict):
-    """The configuration of one kind of host; one that is not `detected` must be named."""
+    """The configuration of one kind of host; one that is not `detected` must be named.
+
+    By `start_noise`, as a share, the speeds of two starts of one deployment may lie apart.
+    """
 
     name: str
     summary: str
@@ -137,6 +143,7 @@ class Profile(Strict):
     points: dict[PointName, Point]
     engine: Engine
     limits: Limits
+    start_noise: float = Field(default=0.08, gt=0, lt=1)
 
 
 class Model(Strict):

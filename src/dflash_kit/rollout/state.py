@@ -10,9 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from dflash_kit.errors import InputError
 from dflash_kit.rollout import lock
 from dflash_kit.rollout.plan import COMPOSE_FILE, DEPLOYMENT_FILE, ENVIRONMENT_FILE, Deployment
 from dflash_kit.rollout.plan import fingerprint as files_fingerprint
+from dflash_kit.smoke import receipt as receipts
 from dflash_kit.smoke.receipt import Receipt
 from dflash_kit.verdicts import Verdict
 
@@ -217,21 +219,30 @@ def _plain(deployment: Deployment | None) -> dict[str, Any]:
 
 def _placed(name: str, files: Mapping[str, str | None]) -> Placed:
     deployment: Deployment | None
-    receipt: Receipt | None
     try:
         deployment = Deployment.model_validate_json(files.get(DEPLOYMENT_FILE) or "")
     except ValidationError:
         deployment = None
     if deployment and deployment.id != name:  # a folder that was copied or renamed
         deployment = None
-    try:
-        receipt = Receipt.model_validate_json(files.get(RECEIPT_FILE) or "")
-    except ValidationError:
-        receipt = None
+    receipt = _receipt(files.get(RECEIPT_FILE) or "", deployment)
     texts = {part: files.get(part) for part in (COMPOSE_FILE, ENVIRONMENT_FILE)}
     whole = {part: text for part, text in texts.items() if text is not None}
     intact = len(whole) == len(texts) and name.endswith(f"-{files_fingerprint(whole)}")
     return Placed(name, deployment, receipt, _object(files.get(CONTAINER_FILE)), intact)
+
+
+def _receipt(text: str, deployment: Deployment | None) -> Receipt | None:
+    """The receipt, if its checks bear its verdict and it is about this deployment and its image."""
+    try:
+        receipt = receipts.load(text, RECEIPT_FILE)
+    except InputError:
+        return None
+    if deployment and receipt.deployment not in (None, deployment.id):
+        return None
+    if deployment and receipt.image not in (None, deployment.config):
+        return None
+    return receipt
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from dflash_kit.smoke.address import bound_host
 # Services of docker-compose.yml that run an engine.
 SERVICES = ("engine", "engine-gpu")
 COMPOSE_SECONDS = 30
+_COMPOSE_SOURCE = "compose service "
 
 
 def expect_key_options(url: str, user_file: Path | None, admin_file: Path | None) -> None:
@@ -28,14 +29,14 @@ def expect_key_options(url: str, user_file: Path | None, admin_file: Path | None
     """
     if bool(user_file) != bool(admin_file):
         raise InputError("keys: got one of --key-file and --admin-key-file, wanted both or none")
-    if not user_file and not _is_here(url) and not paths.PATCHES_FILE.exists():
+    if not user_file and not is_here(url) and not paths.PATCHES_FILE.exists():
         raise InputError(
             f"keys: {url} is not this host, and the keys found here are not for others; "
             "give --key-file and --admin-key-file"
         )
 
 
-def _is_here(url: str) -> bool:
+def is_here(url: str) -> bool:
     """Whether the URL's host is this one: loopback, localhost, or what the engine is bound to."""
     host = urlsplit(url).hostname or ""
     try:
@@ -59,7 +60,7 @@ def find_keys(user_file: Path | None, admin_file: Path | None) -> tuple[Keys, st
         return Keys(user=read_key(folder, USER), admin=read_key(folder, ADMIN)), str(folder)
     for service in SERVICES:
         if shown := _from_compose(service):
-            return shown, f"compose service {service}"
+            return shown, _COMPOSE_SOURCE + service
     raise Undetermined(
         f"no keys in {folder} and none from a running compose service; "
         "give --key-file and --admin-key-file"
@@ -84,10 +85,31 @@ def _from_compose(service: str) -> Keys | None:
 
 def _compose_key(service: str, role: str) -> str:
     """One key as the running container shows it; empty where there is no such container."""
-    command = ["docker", "compose", "exec", "-T", service, "dflash-kit", "keys", "show", role]
+    return _docker("compose", "exec", "-T", service, "dflash-kit", "keys", "show", role)
+
+
+def compose_service(key_source: str) -> str:
+    """The service whose container gave the keys; empty where none did."""
+    given = key_source.startswith(_COMPOSE_SOURCE)
+    return key_source.removeprefix(_COMPOSE_SOURCE) if given else ""
+
+
+def image_of(key_source: str) -> str | None:
+    """The digest of the image whose container gave the keys; None where no container did."""
+    service = compose_service(key_source)
+    container = service and _docker("compose", "ps", "--quiet", service)
+    return container and _docker("inspect", "--format", "{{.Image}}", container) or None
+
+
+def _docker(*arguments: str) -> str:
+    """What docker says; empty where it does not work."""
     try:
         done = subprocess.run(
-            command, cwd=paths.ROOT, capture_output=True, text=True, timeout=COMPOSE_SECONDS
+            ["docker", *arguments],
+            cwd=paths.ROOT,
+            capture_output=True,
+            text=True,
+            timeout=COMPOSE_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -5,20 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from dflash_kit.smoke.client import Engine
 from dflash_kit.smoke.wanted import Exact
 
+# In a request's meta_info, by sglang's versions; 0.5.11 has the first and DFlash leaves it empty.
+ACCEPTED = ("spec_accept_histogram", "spec_correct_drafts_histogram")
+
 
 @dataclass(frozen=True)
 class Generated:
-    """One answer: its token ids and in how many verify passes it was made (0: no draft)."""
+    """One answer: its token ids and in how many verify passes it was made (0: no draft).
+
+    accepted: at n, the verify passes that accepted n draft tokens; empty where not reported.
+    """
 
     wanted: list[int]
     got: list[int]
     verify_passes: int
+    accepted: list[int] = field(default_factory=list)
 
     @property
     def difference(self) -> int | None:
@@ -50,6 +58,18 @@ class ExactRun:
         """Tokens per verify pass over all prompts together, so that each token weighs the same."""
         return self.tokens / self.verify_passes
 
+    @property
+    def accept_by_position(self) -> list[float]:
+        """Of each draft position, the share of verify passes that accepted it; empty where the
+        release does not report it."""
+        longest = max((len(result.accepted) for result in self.results), default=0)
+        passes = [
+            sum(result.accepted[count] for result in self.results if count < len(result.accepted))
+            for count in range(longest)
+        ]
+        reached = list(accumulate(reversed(passes)))[::-1]
+        return [round(count / reached[0], 4) for count in reached[1:]] if any(passes) else []
+
     def least_passes(self, block_size: int) -> int:
         """Verify passes if no draft token were ever rejected; a prefill gives each first token."""
         return sum(-(-(len(result.got) - 1) // block_size) for result in self.results)
@@ -60,8 +80,10 @@ def run(engine: Engine, prompts: Iterable[Exact], concurrency: int) -> ExactRun:
 
     def one(prompt: Exact) -> Generated:
         answer: dict[str, Any] = engine.generate(prompt.prompt_text, len(prompt.output_ids))
-        passes = answer["meta_info"].get("spec_verify_ct", 0)
-        return Generated(prompt.output_ids, answer["output_ids"], passes)
+        said = answer["meta_info"]
+        accepted = next((said[name] for name in ACCEPTED if said.get(name)), [])
+        passes = said.get("spec_verify_ct", 0)
+        return Generated(prompt.output_ids, answer["output_ids"], passes, accepted)
 
     started = time.monotonic()
     with ThreadPoolExecutor(concurrency) as pool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dflash_kit.smoke.checks import CHECKS
+from dflash_kit.smoke.checks import Tier, required
 from dflash_kit.smoke.receipt import Receipt
 from dflash_kit.verdict_table import coloured, counted, show_records
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # it imports pytest
 
 
 @contextmanager
-def live_line(url: str) -> Iterator[plugin.Progress]:
+def live_line(url: str, tier: Tier) -> Iterator[plugin.Progress]:
     """A progress line on stderr for as long as the run lasts; nothing where no person looks."""
     console = Console(file=sys.stderr)
     columns = (
@@ -32,7 +32,7 @@ def live_line(url: str) -> Iterator[plugin.Progress]:
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as progress:
-        task = progress.add_task("", total=len(CHECKS), url=url)
+        task = progress.add_task("", total=len(required(tier)), url=url)
         yield lambda done, code: progress.update(task, completed=done, description=code)
 
 
@@ -43,7 +43,9 @@ def show(receipt: Receipt) -> None:
     figures = "  ".join(f"{name} {value:g}" for name, value in receipt.figures.items())
     if figures:
         console.print(f"figures: {figures}")
+    for point in receipt.speed:
+        console.print(f"C={point.concurrency}: {point}")
     console.print(
-        f"{' '.join(receipt.deployment)}: {coloured(receipt.verdict)} "
+        f"{' '.join(receipt.names)}: {coloured(receipt.verdict)} "
         f"({counted(receipt.checks)} in {receipt.seconds:.1f} s)"
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from dflash_kit.smoke.checks import CHECKS
+from dflash_kit.smoke.checks import CHECKS, required
 from dflash_kit.smoke.suite import NOT_RUN, Suite
 from dflash_kit.verdicts import Verdict
 
@@ -41,7 +41,8 @@ class SmokePlugin:
             self.broken.append(f"{report.nodeid}: {report.longreprtext.splitlines()[-1]}")
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        order = list(CHECKS)
+        order = required(self.suite.tier)
+        items[:] = [item for item in items if code_of(item) in order]
         items.sort(key=lambda item: order.index(code_of(item)))
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -59,7 +60,7 @@ class SmokePlugin:
         report = yield
         code = code_of(item)
         if call.excinfo is not None and code not in self.suite.records:
-            self.suite.record_error(code, CHECKS[code], call.excinfo.value)
+            self.suite.record_error(code, CHECKS[code].says, call.excinfo.value)
         if call.when == "call" and code in self.suite.records:
             self.suite.records[code].seconds = round(call.duration, 3)
         return report

@@ -6,15 +6,19 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isfinite
 
 import pytest
 
 from dflash_kit import paths
 from dflash_kit.errors import Undetermined
-from dflash_kit.smoke.checks import CHECKS
+from dflash_kit.smoke import counters
+from dflash_kit.smoke.bench import Bench
+from dflash_kit.smoke.checks import CHECKS, Tier, required
 from dflash_kit.smoke.client import Engine
+from dflash_kit.smoke.container import Container
 from dflash_kit.smoke.plugin import Progress, SmokePlugin
-from dflash_kit.smoke.receipt import Receipt
+from dflash_kit.smoke.receipt import Receipt, this_host
 from dflash_kit.smoke.suite import Suite
 from dflash_kit.smoke.wanted import Wanted
 from dflash_kit.verdicts import Verdict, overall
@@ -32,14 +36,37 @@ OPTIONS = [
 ]  # fmt: skip
 
 
-def run(engine: Engine, wanted: Wanted, progress: Progress) -> Receipt:
-    """Run every check against `engine`.
+def run(
+    engine: Engine,
+    wanted: Wanted,
+    progress: Progress,
+    tier: Tier = Tier.QUICK,
+    bench: Bench | None = None,
+    container: Container | None = None,
+    hours: float = 1.0,
+) -> Receipt:
+    """Run every check of `tier` against `engine`; the tier BENCH needs `bench`, SOAK `hours`.
+
+    Without a `container` the engine is asked from outside, and what only its host sees is skipped.
 
     Raises:
         Undetermined: pytest itself could not run the suite.
         KeyboardInterrupt: pytest was interrupted, and keeps that to itself.
     """
-    suite = Suite(engine, wanted, profile=wanted.profile, point=wanted.point)
+    suite = Suite(
+        engine,
+        wanted,
+        tier,
+        profile=wanted.profile,
+        point=wanted.point,
+        deployment=wanted.deployment,
+        image=wanted.image,
+        bench=bench,
+        container=container,
+        hours=hours,
+    )
+    suite.look()
+    suite.metrics_before = counters.read(engine)
     plugin = SmokePlugin(suite, progress)
     with _no_foreign_plugins():
         # From the root above, or a module of the same name that is loaded already would be taken.
@@ -71,22 +98,31 @@ def _no_foreign_plugins() -> Iterator[None]:
 
 def _fail_missing(suite: Suite, broken: list[str]) -> None:
     """A missing check is not a pass."""
-    for code in CHECKS.keys() - suite.records.keys():
+    for code in set(required(suite.tier)) - suite.records.keys():
         measured = "; ".join(["no record", *broken])
-        suite.record(code, Verdict.FAIL, measured, CHECKS[code], "repair the smoke suite")
+        suite.record(code, Verdict.FAIL, measured, CHECKS[code].says, "repair the smoke suite")
 
 
 def _receipt(suite: Suite) -> Receipt:
-    records = [suite.records[code] for code in CHECKS]
+    records = [suite.records[code] for code in required(suite.tier)]
+    after = None if suite.gone else counters.read(suite.engine)
     return Receipt(
+        tier=suite.tier,
         url=suite.engine.url,
         release=suite.wanted.release,
         profile=suite.profile,
         point=suite.point,
+        deployment=suite.deployment,
+        image=suite.image,
+        required=required(suite.tier),
         identity=suite.identity,
         engine=suite.facts,
+        host=this_host(),
         seconds=round(time.monotonic() - suite.started, 2),
-        figures=suite.figures,
+        figures={name: value for name, value in suite.figures.items() if isfinite(value)},
+        speed=suite.speed,
+        accept_by_position=suite.accept_by_position,
+        metrics=counters.moved(suite.metrics_before, after),
         checks=records,
         verdict=overall(records),
     )

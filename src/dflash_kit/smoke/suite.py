@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -11,37 +12,72 @@ import pytest
 import requests
 
 from dflash_kit.errors import KitError, Undetermined
-from dflash_kit.smoke.checks import CAN_GENERATE
+from dflash_kit.smoke.bench import Bench
+from dflash_kit.smoke.checks import RUNGS, Tier
 from dflash_kit.smoke.client import Engine
+from dflash_kit.smoke.container import Container, Seen
+from dflash_kit.smoke.speed import SpeedPoint
 from dflash_kit.smoke.wanted import Wanted
 from dflash_kit.verdicts import Record, Verdict
 
 # An engine that is slower than this is not judged to the end: the run must not hold up a rollout.
-RUN_SECONDS = 300.0
+RUN_SECONDS = {Tier.QUICK: 300.0, Tier.FULL: 1800.0, Tier.SOAK: 1800.0, Tier.BENCH: 7200.0}
 NOT_RUN = "run the smoke test again when the engine answers"
 
 
 @dataclass
 class Suite:
-    """State of one run; `gone` says since when the engine no longer answers, if it does not."""
+    """State of one run.
+
+    `container` is None where the engine is asked from outside, `before` is how it was when the run
+    began. `hours` is how long a soak lasts; `say` shows how far it is. `first_token` is in seconds.
+    `gone` says since when the engine no longer answers, if it does not.
+    """
 
     engine: Engine
     wanted: Wanted
+    tier: Tier = Tier.QUICK
     records: dict[str, Record] = field(default_factory=dict)
     figures: dict[str, float] = field(default_factory=dict)
     identity: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     profile: str | None = None
     point: str | None = None
+    deployment: str | None = None
+    image: str | None = None
+    bench: Bench | None = None
+    speed: list[SpeedPoint] = field(default_factory=list)
+    accept_by_position: list[float] = field(default_factory=list)
+    metrics_before: dict[str, float] | None = None
+    container: Container | None = None
+    before: Seen | Undetermined | None = None
+    hours: float = 1.0
+    say: Callable[[str], object] = lambda _: None
+    first_token: float | None = None
     gone: str = ""
     started: float = field(default_factory=time.monotonic)
 
     @property
     def stopped(self) -> str:
         """Why no further check may run; empty while the engine answers in time."""
-        if not self.gone and time.monotonic() - self.started > RUN_SECONDS:
-            self.gone = f"the run took longer than {RUN_SECONDS:.0f} s"
+        limit = RUN_SECONDS[self.tier] + (self.hours * 3600 if self.tier is Tier.SOAK else 0)
+        if not self.gone and time.monotonic() - self.started > limit:
+            self.gone = f"the run took longer than {limit:.0f} s"
         return self.gone
+
+    def look(self) -> None:
+        """Keep how the container is before anything is asked."""
+        if self.container is not None:
+            try:
+                self.before = self.container.look()
+            except Undetermined as error:
+                self.before = error
+
+    def at_start(self) -> Seen:
+        """How the container was then; Undetermined where it could not be seen."""
+        if not isinstance(self.before, Seen):
+            raise self.before or Undetermined("the container was not looked at")
+        return self.before
 
     def record(
         self, code: str, verdict: Verdict, measured: object, wanted: object, next_step: str = ""
@@ -54,8 +90,8 @@ class Suite:
             wanted=str(wanted),
             next_step=next_step,
         )
-        if code == CAN_GENERATE and verdict is not Verdict.PASS:
-            self.gone = f"{CAN_GENERATE} did not pass"
+        if code in RUNGS and verdict is not Verdict.PASS:
+            self.gone = f"{code} did not pass"
 
     def record_error(self, code: str, wanted: str, error: BaseException) -> None:
         """Judge a check that ended in an exception: no answer proves nothing, a wrong one fails."""
@@ -96,6 +132,10 @@ class Check:
         self.suite.record(self.code, verdict, measured, wanted, "" if ok else next_step)
         if not ok:
             pytest.fail(f"{self.code}: {measured}, wanted {wanted}", pytrace=False)
+
+    def warn(self, measured: object, wanted: object, next_step: str) -> None:
+        """Nothing is wrong with the engine, but somebody should look at it."""
+        self.suite.record(self.code, Verdict.WARN, measured, wanted, next_step)
 
     def skip(self, why: str) -> NoReturn:
         """The check has no meaning for this deployment."""

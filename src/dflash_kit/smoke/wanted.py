@@ -17,11 +17,16 @@ T = TypeVar("T", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the engine must be; profile and point are None where whatever runs is right."""
+    """What the engine must be; profile and point are None where whatever runs is right.
+
+    `deployment` and `image` are kept in the receipt as they were given: no engine can tell them.
+    """
 
     lock: Lock
     profile: str | None = None
     point: str | None = None
+    deployment: str | None = None
+    image: str | None = None
 
     @property
     def release(self) -> str:

@@ -1,0 +1,110 @@
+"""images/<release>/engine.yaml: what one release's engine can do, and what it logs."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Annotated, Literal, Self
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from dflash_kit import paths
+from dflash_kit.errors import InputError
+from dflash_kit.profiles.load import described
+
+
+def _compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"got {pattern!r}, which is no regular expression: {error}") from None
+    return pattern
+
+
+Pattern = Annotated[str, Field(min_length=1), AfterValidator(_compiles)]
+# Where a line of the log is judged: at the points with DFlash on, on hosts with a GPU, or both.
+Where = Literal["always", "dflash", "gpu", "dflash-gpu"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Feature(_Model):
+    """Whether the engine can do one thing; what is missing may be so only with DFlash on, or only
+    with DFlash on a host without a GPU."""
+
+    supported: bool
+    when: Literal["always", "dflash", "dflash-cpu"] = "always"
+    why: str = ""
+
+    @model_validator(mode="after")
+    def _says_why(self) -> Self:
+        if not self.supported and not self.why:
+            raise ValueError("supported: got false without a why")
+        if self.supported and self.when != "always":
+            raise ValueError(f"when: got {self.when}, which goes with supported: false")
+        return self
+
+
+class ForbiddenLine(_Model):
+    """A line that a sound engine does not log; `means` says what it is the sign of."""
+
+    pattern: Pattern
+    means: str
+    next_step: str
+    when: Where = "always"
+
+
+class RequiredLine(_Model):
+    """A line that a sound engine logs at least `times` times."""
+
+    pattern: Pattern
+    means: str
+    when: Where = "always"
+    times: int = Field(default=1, gt=0)
+
+
+class Log(_Model):
+    """What a log must not have and must have; `begins` starts a log that is whole."""
+
+    begins: str
+    forbidden: list[ForbiddenLine]
+    required: list[RequiredLine]
+
+
+class EngineData(_Model):
+    """What differs from release to release, as data; `scheduler` is what each rank's process is
+    called."""
+
+    features: dict[str, Feature]
+    log: Log
+    scheduler: Pattern
+
+
+def applies(when: Where, *, dflash: bool, gpu: bool) -> bool:
+    """Whether a line is judged at a point with `dflash` on a host with a `gpu`."""
+    needs = {"always": (), "dflash": (dflash,), "gpu": (gpu,), "dflash-gpu": (dflash, gpu)}
+    return all(needs[when])
+
+
+@cache
+def load(release: str) -> EngineData:
+    """The data of `release`; InputError where there are none or they are wrong."""
+    file = paths.IMAGES / release / "engine.yaml"
+    try:
+        return EngineData.model_validate(yaml.safe_load(file.read_text()))
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{file}: is not YAML: {' '.join(str(error).split())}") from None
+    except ValidationError as error:
+        raise InputError(f"{file}: {described(error)}") from None
