@@ -86,6 +86,25 @@ PYTHONPATH=/kit PYTHONDONTWRITEBYTECODE=1 python3 -m dflash_kit.releases.assembl
 python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/sglang
 SH
 
+# What SGLang would compile at its first use, and can be compiled without a GPU; none for CPUs.
+# hadolint ignore=DL3006
+FROM system-cpu AS kernels-cpu
+RUN mkdir /kernels
+
+FROM system-cuda AS kernels-cuda
+COPY --from=deps /split/nvidia /
+COPY --from=deps /split/torch /
+COPY --from=deps /opt/venv /opt/venv
+COPY --from=sglang /opt/sglang /opt/sglang
+ARG RELEASE
+ARG CAPABILITIES
+ENV PATH=/opt/venv/bin:/usr/bin:/bin
+RUN --mount=type=bind,source=src/dflash_kit/engine/kernels.py,target=/kernels.py \
+    --mount=type=bind,source=images/${RELEASE}/engine.yaml,target=/engine.yaml \
+    mkdir /kernels && python3 -B /kernels.py /engine.yaml /kernels ${CAPABILITIES:-9.0 10.3 12.0}
+
+FROM kernels-${VARIANT} AS kernels
+
 FROM tools AS kit
 ARG RELEASE
 COPY src /kit/src
@@ -107,6 +126,7 @@ COPY --from=deps /split/torch /
 COPY --from=deps /opt/venv /opt/venv
 COPY --from=sglang /opt/sglang /opt/sglang
 COPY --from=sglang /info /opt/dflash-kit
+COPY --from=kernels /kernels /opt/dflash-kit/kernels
 COPY --from=kit /kit /opt/dflash-kit
 ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin HOME=/tmp PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 DFLASH_KIT_KEYS=/var/lib/dflash-kit/keys \

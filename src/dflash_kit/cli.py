@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from dflash_kit.engine.cli import keys_app, serve
+from dflash_kit.engine.cli import keys_app, prewarm, serve
 from dflash_kit.errors import InputError, KitError
 from dflash_kit.host.cli import preflight
 from dflash_kit.profiles.cli import app as profile_app
@@ -29,6 +29,7 @@ app.add_typer(weights_app, name="weights", help="Weights: what must be there, an
 app.add_typer(report_app, name="report", help="What receipts say: a page, a table, differences.")
 app.command()(preflight)
 app.command()(serve)
+app.command()(prewarm)
 app.command()(smoke)
 app.command()(bench)
 

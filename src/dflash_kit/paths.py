@@ -13,3 +13,5 @@ ARGUMENTS_FILE = PROFILES / "tables" / "arguments.yaml"
 SMOKE_TESTS = ROOT / "smoke_tests"
 # What the build wrote about itself; exists only inside an image.
 PATCHES_FILE = ROOT / "patches.json"
+# Kernels that the build compiled, one folder each; only inside an image of the cuda variant.
+KERNELS = ROOT / "kernels"

@@ -16,7 +16,11 @@ PATCHES = ["draft-ahead.patch", "padded-rows-reset.patch", "strict-mode.patch"]
 
 
 def speed(
-    seed: int, step_ms: float = 20.0, accept: float | None = 4.0, rounds: int = 5, spread: float = 0.01
+    seed: int,
+    step_ms: float = 20.0,
+    accept: float | None = 4.0,
+    rounds: int = 5,
+    spread: float = 0.01,
 ) -> list[SpeedPoint]:
     """Rounds at 1, 8 and 32 requests at a time, `spread` apart."""
     chance = random.Random(seed)

@@ -2,8 +2,11 @@
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
+from dflash_kit import paths
+from dflash_kit.engine import kernels
 from dflash_kit.errors import InputError
 
 # Each compiler and the variable that moves its cache. Named one by one: XDG_CACHE_HOME would move
@@ -19,16 +22,16 @@ _FOLDERS = {
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "TORCH_EXTENSIONS_DIR": "torch-extensions",
     "TRITON_CACHE_DIR": "triton",
-    "TVM_FFI_CACHE_DIR": "tvm-ffi",
 }
+_KERNELS = "tvm-ffi"
 _KEY_DIGITS = 16
 
 
 def cache_environment(tree: str, profile: str, driver: str) -> dict[str, str]:
     """The variables that put all caches below $DFLASH_KIT_CACHE, made here; none where it is unset.
 
-    No kernel made for another tree, profile or driver is ever loaded: each has a folder of its own.
-    InputError where the folder cannot be written.
+    No kernel made for another tree, profile or driver is ever loaded: each has a folder of its own,
+    which begins with what is baked into the image. InputError where it cannot be written.
     """
     root = os.environ.get("DFLASH_KIT_CACHE")
     if not root:
@@ -38,9 +41,23 @@ def cache_environment(tree: str, profile: str, driver: str) -> dict[str, str]:
     try:
         for name in _FOLDERS.values():
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        _begin_with_baked(folder / _KERNELS)
+        kernels.lead_to(folder / _KERNELS)
     except OSError as error:
         raise InputError(
             f"cache: {folder}: cannot be written: {error.strerror}; wanted a folder of "
             f"uid {os.getuid()} (DFLASH_KIT_CACHE names it)"
         ) from None
-    return {variable: str(folder / name) for variable, name in _FOLDERS.items()}
+    moved = {variable: str(folder / name) for variable, name in _FOLDERS.items()}
+    return {**moved, kernels.VARIABLE: str(kernels.FOLDER)}
+
+
+def _begin_with_baked(folder: Path) -> None:
+    """Make the folder, with the image's own kernels in it; what is there stays."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for baked in paths.KERNELS.glob("*"):
+        if not (folder / baked.name).exists():
+            scratch = folder / f".{baked.name}"
+            shutil.rmtree(scratch, ignore_errors=True)  # of a copy that was cut off
+            shutil.copytree(baked, scratch)
+            scratch.rename(folder / baked.name)

@@ -47,3 +47,15 @@ def serve(
     from dflash_kit.engine.serve import run
 
     raise typer.Exit(run(profile, point, port, as_json))
+
+
+def prewarm(
+    profile: Annotated[
+        str | None,
+        typer.Option(envvar="DFLASH_KIT_PROFILE", help="Detected where left out."),
+    ] = None,
+) -> None:
+    """Compile what PROFILE's engine would compile at its first use, into the cache it will use."""
+    from dflash_kit.engine.prewarm import run
+
+    run(profile)

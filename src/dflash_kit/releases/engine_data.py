@@ -81,6 +81,18 @@ class Log(_Model):
     required: list[RequiredLine]
 
 
+class Kernel(_Model):
+    """What the engine compiles at its first use for one of `pairs`, without a GPU: the function of
+    sglang that does it, given the torch dtypes named. `baked`: while the image is built.
+    """
+
+    module: str
+    function: str
+    dtypes: list[str] = []
+    pairs: list[str] = Field(min_length=1)
+    baked: bool
+
+
 class EngineData(_Model):
     """What differs from release to release, as data; `scheduler` is what each rank's process is
     called."""
@@ -88,6 +100,7 @@ class EngineData(_Model):
     features: dict[str, Feature]
     log: Log
     scheduler: Pattern
+    kernels: list[Kernel]
 
 
 def applies(when: Where, *, dflash: bool, gpu: bool) -> bool:

@@ -1,0 +1,66 @@
+"""Baked kernels begin a cache, and are found under the one path that they were made under."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dflash_kit import paths
+from dflash_kit.engine import caches, kernels, prewarm
+from dflash_kit.errors import InputError
+from dflash_kit.profiles.load import load_profile, profile_names
+from dflash_kit.releases import catalogue, engine_data
+
+
+@pytest.fixture
+def baked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One baked kernel, its time far back, and an empty cache."""
+    folder = tmp_path / "baked" / "repack_0123"
+    folder.mkdir(parents=True)
+    (folder / "cuda_0.o").write_text("code")
+    os.utime(folder / "cuda_0.o", (1_000_000_000.5, 1_000_000_000.5))
+    monkeypatch.setattr(paths, "KERNELS", folder.parent)
+    monkeypatch.setattr(kernels, "FOLDER", tmp_path / "link")
+    monkeypatch.setenv("DFLASH_KIT_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+def test_a_cache_begins_with_what_is_baked(baked: Path) -> None:
+    environment = caches.cache_environment("tree", "gpu", "590.1")
+    link = Path(environment["TVM_FFI_CACHE_DIR"])
+    assert link == kernels.FOLDER and link.is_symlink()
+    copy = link / "repack_0123" / "cuda_0.o"
+    assert copy.read_text() == "code"
+    # ninja compares times.
+    assert copy.stat().st_mtime_ns == (baked / "cuda_0.o").stat().st_mtime_ns
+
+
+def test_what_a_cache_has_stays_and_a_copy_that_was_cut_off_is_made_again(baked: Path) -> None:
+    cache = Path(caches.cache_environment("tree", "gpu", "590.1")["TVM_FFI_CACHE_DIR"]).resolve()
+    (cache / "repack_0123" / "cuda_0.o").write_text("compiled here")
+    caches.cache_environment("tree", "gpu", "590.1")
+    assert (cache / "repack_0123" / "cuda_0.o").read_text() == "compiled here"
+    shutil.move(cache / "repack_0123", cache / ".repack_0123")
+    caches.cache_environment("tree", "gpu", "590.1")
+    assert (cache / "repack_0123" / "cuda_0.o").read_text() == "code"
+    assert not (cache / ".repack_0123").exists()
+
+
+def test_another_driver_leads_to_another_cache(baked: Path) -> None:
+    caches.cache_environment("tree", "gpu", "590.1")
+    first = kernels.FOLDER.resolve()
+    caches.cache_environment("tree", "gpu", "590.2")
+    assert kernels.FOLDER.resolve() != first
+
+
+@pytest.mark.parametrize("release", catalogue.load(paths.RELEASES_FILE).releases)
+def test_every_kernel_is_for_a_pair_of_a_profile(release: str) -> None:
+    pairs = {load_profile(name).pair for name in profile_names()}
+    for kernel in engine_data.load(release).kernels:
+        assert set(kernel.pairs) <= pairs, kernel.module
+
+
+def test_prewarm_refuses_what_serve_refuses() -> None:
+    with pytest.raises(InputError, match="rtx-pro-6000-x8"):
+        prewarm.run("rtx-pro-6000-x8")
