@@ -104,3 +104,31 @@ def test_kernels_compile_for_every_card_the_kit_serves() -> None:
         remove=True,
     )
     assert said.decode().split()[-4:] == ["100a.cubin", "103a.cubin", "120a.cubin", "90a.cubin"]
+
+
+def test_what_is_baked_is_found_by_the_engine_and_not_compiled_again() -> None:
+    """As serve and prewarm do it: a cache that begins with the image's kernels."""
+    script = (
+        "from dflash_kit.engine import caches, kernels; from dflash_kit.releases import engine_data;"
+        "caches.cache_environment('tree', 'profile', 'driver');"
+        f"data = engine_data.load('{lock()['release']}').kernels;"
+        "baked = [kernel.model_dump() for kernel in data if kernel.baked]; assert baked;"
+        f"[kernels.compile_all(baked, each) for each in {CAPABILITIES}]"
+    )
+    said = docker.from_env().containers.run(
+        image("cuda"),
+        [
+            "-c",
+            f'python3 -c "{script}"; cd /tmp/dflash-kit-kernels/; grep -c . */.ninja_log; ls -A',
+        ],
+        entrypoint=["sh", "-e"],
+        environment={"DFLASH_KIT_CACHE": "/tmp/cache"},
+        read_only=True,
+        cap_drop=["ALL"],
+        tmpfs={"/tmp": "mode=1777,size=4g,exec"},
+        remove=True,
+    )
+    print(said.decode())
+    # ninja adds a line for each step that it takes: the header, a compilation and a link.
+    counts = [x.rpartition(":")[2] for x in said.decode().splitlines() if ".ninja_log:" in x]
+    assert counts == ["3"] * len(CAPABILITIES)
