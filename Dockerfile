@@ -97,11 +97,12 @@ COPY --from=deps /split/torch /
 COPY --from=deps /opt/venv /opt/venv
 COPY --from=sglang /opt/sglang /opt/sglang
 ARG RELEASE
+ARG TREE
 ARG CAPABILITIES
-ENV PATH=/opt/venv/bin:/usr/bin:/bin
+ENV PATH=/opt/venv/bin:/usr/bin:/bin DFLASH_KIT_CACHE=/var/lib/dflash-kit/cache
 RUN --mount=type=bind,source=src/dflash_kit/engine/kernels.py,target=/kernels.py \
     --mount=type=bind,source=images/${RELEASE}/engine.yaml,target=/engine.yaml \
-    mkdir /kernels && python3 -B /kernels.py /engine.yaml /kernels ${CAPABILITIES:-9.0 10.3 12.0}
+    python3 -B /kernels.py /engine.yaml "${TREE}" /kernels ${CAPABILITIES:-9.0 10.3 12.0}
 
 FROM kernels-${VARIANT} AS kernels
 

@@ -108,24 +108,26 @@ def test_kernels_compile_for_every_card_the_kit_serves() -> None:
 
 def test_what_is_baked_is_found_by_the_engine_and_not_compiled_again() -> None:
     """As serve and prewarm do it: a cache that begins with the image's kernels."""
-    script = (
-        "from dflash_kit.engine import caches, kernels; from dflash_kit.releases import engine_data;"
-        "caches.cache_environment('tree', 'profile', 'driver');"
-        f"data = engine_data.load('{lock()['release']}').kernels;"
-        "baked = [kernel.model_dump() for kernel in data if kernel.baked]; assert baked;"
-        f"[kernels.compile_all(baked, each) for each in {CAPABILITIES}]"
-    )
+    release = lock()["release"]
+    script = f"""
+import os
+from dflash_kit.engine import caches, kernels
+from dflash_kit.releases import engine_data
+
+os.environ |= caches.cache_environment("{lock()["tree"]}", "profile", "driver")
+baked = [each.model_dump() for each in engine_data.load("{release}").kernels if each.baked]
+assert baked
+for capability in {CAPABILITIES}:
+    kernels.compile_all(baked, capability)
+"""
     said = docker.from_env().containers.run(
         image("cuda"),
-        [
-            "-c",
-            f'python3 -c "{script}"; cd /tmp/dflash-kit-kernels/; grep -c . */.ninja_log; ls -A',
-        ],
+        ["-c", 'python3 -c "$SCRIPT"; cd $DFLASH_KIT_CACHE/kernels-*; grep -c . */.ninja_log'],
         entrypoint=["sh", "-e"],
-        environment={"DFLASH_KIT_CACHE": "/tmp/cache"},
+        environment={"SCRIPT": script},
         read_only=True,
         cap_drop=["ALL"],
-        tmpfs={"/tmp": "mode=1777,size=4g,exec"},
+        tmpfs={"/tmp": "size=4g,exec", "/var/lib/dflash-kit/cache": "mode=1777,exec"},
         remove=True,
     )
     print(said.decode())

@@ -21,23 +21,21 @@ def baked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "cuda_0.o").write_text("code")
     os.utime(folder / "cuda_0.o", (1_000_000_000.5, 1_000_000_000.5))
     monkeypatch.setattr(paths, "KERNELS", folder.parent)
-    monkeypatch.setattr(kernels, "FOLDER", tmp_path / "link")
     monkeypatch.setenv("DFLASH_KIT_CACHE", str(tmp_path / "cache"))
     return folder
 
 
 def test_a_cache_begins_with_what_is_baked(baked: Path) -> None:
-    environment = caches.cache_environment("tree", "gpu", "590.1")
-    link = Path(environment["TVM_FFI_CACHE_DIR"])
-    assert link == kernels.FOLDER and link.is_symlink()
-    copy = link / "repack_0123" / "cuda_0.o"
+    folder = Path(caches.cache_environment("tree", "gpu", "590.1")["TVM_FFI_CACHE_DIR"])
+    assert folder == kernels.folder_below(folder.parent, "tree")
+    copy = folder / "repack_0123" / "cuda_0.o"
     assert copy.read_text() == "code"
     # ninja compares times.
     assert copy.stat().st_mtime_ns == (baked / "cuda_0.o").stat().st_mtime_ns
 
 
 def test_what_a_cache_has_stays_and_a_copy_that_was_cut_off_is_made_again(baked: Path) -> None:
-    cache = Path(caches.cache_environment("tree", "gpu", "590.1")["TVM_FFI_CACHE_DIR"]).resolve()
+    cache = Path(caches.cache_environment("tree", "gpu", "590.1")["TVM_FFI_CACHE_DIR"])
     (cache / "repack_0123" / "cuda_0.o").write_text("compiled here")
     caches.cache_environment("tree", "gpu", "590.1")
     assert (cache / "repack_0123" / "cuda_0.o").read_text() == "compiled here"
@@ -47,11 +45,11 @@ def test_what_a_cache_has_stays_and_a_copy_that_was_cut_off_is_made_again(baked:
     assert not (cache / ".repack_0123").exists()
 
 
-def test_another_driver_leads_to_another_cache(baked: Path) -> None:
-    caches.cache_environment("tree", "gpu", "590.1")
-    first = kernels.FOLDER.resolve()
-    caches.cache_environment("tree", "gpu", "590.2")
-    assert kernels.FOLDER.resolve() != first
+def test_another_tree_has_another_folder(baked: Path) -> None:
+    first, second = (
+        caches.cache_environment(tree, "gpu", "590.1")["TVM_FFI_CACHE_DIR"] for tree in "ab"
+    )
+    assert first != second
 
 
 @pytest.mark.parametrize("release", catalogue.load(paths.RELEASES_FILE).releases)

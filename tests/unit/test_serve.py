@@ -12,7 +12,7 @@ import yaml
 from host_documents import MISSING, gpu_answer
 
 from dflash_kit import paths
-from dflash_kit.engine import caches, config, kernels, processes, serve
+from dflash_kit.engine import caches, config, processes, serve
 from dflash_kit.errors import InputError
 from dflash_kit.host.facts import Host
 from dflash_kit.profiles.load import load_pair, load_profile
@@ -236,7 +236,6 @@ def test_kernels_are_kept_apart_by_tree_profile_and_driver(
     image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_gpu_profile(image, monkeypatch)
-    monkeypatch.setattr(kernels, "FOLDER", image / "kernels")
     cache = image / "cache"
 
     def triton_folder(driver: str) -> Path:

@@ -23,33 +23,32 @@ _FOLDERS = {
     "TORCH_EXTENSIONS_DIR": "torch-extensions",
     "TRITON_CACHE_DIR": "triton",
 }
-_KERNELS = "tvm-ffi"
 _KEY_DIGITS = 16
 
 
 def cache_environment(tree: str, profile: str, driver: str) -> dict[str, str]:
     """The variables that put all caches below $DFLASH_KIT_CACHE, made here; none where it is unset.
 
-    No kernel made for another tree, profile or driver is ever loaded: each has a folder of its own,
-    which begins with what is baked into the image. InputError where it cannot be written.
+    No kernel made for another tree, profile or driver is ever loaded: each has a folder of its own.
+    Those that need no GPU to be compiled begin with what is baked into the image. InputError where a
+    folder cannot be written.
     """
     root = os.environ.get("DFLASH_KIT_CACHE")
     if not root:
         return {}
     key = hashlib.sha256("\n".join((tree, profile, driver)).encode()).hexdigest()[:_KEY_DIGITS]
-    folder = Path(root, key)
+    folder, compiled = Path(root, key), kernels.folder_below(Path(root), tree)
     try:
         for name in _FOLDERS.values():
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        _begin_with_baked(folder / _KERNELS)
-        kernels.lead_to(folder / _KERNELS)
+        _begin_with_baked(compiled)
     except OSError as error:
         raise InputError(
             f"cache: {folder}: cannot be written: {error.strerror}; wanted a folder of "
             f"uid {os.getuid()} (DFLASH_KIT_CACHE names it)"
         ) from None
     moved = {variable: str(folder / name) for variable, name in _FOLDERS.items()}
-    return {**moved, kernels.VARIABLE: str(kernels.FOLDER)}
+    return {**moved, kernels.VARIABLE: str(compiled)}
 
 
 def _begin_with_baked(folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -17,23 +18,24 @@ from typing import Any
 
 import yaml
 
-# One path in every container: ninja compiles again what it finds under another than it was made.
-FOLDER = Path("/tmp/dflash-kit-kernels")
 VARIABLE = "TVM_FFI_CACHE_DIR"
+_TREE_DIGITS = 16
 
 
-def lead_to(folder: Path) -> None:
-    """Make FOLDER a link to `folder`."""
-    FOLDER.unlink(missing_ok=True)
-    FOLDER.symlink_to(folder)
+def folder_below(cache: Path, tree: str) -> Path:
+    """Where the kernels of a source tree lie below the cache.
+
+    The same path in the build and in every container: under another one they are compiled again.
+    Neither profile nor driver is in it: the code is nvcc's, and its name has the architecture.
+    """
+    return cache / f"kernels-{tree[:_TREE_DIGITS]}"
 
 
 def compile_all(kernels: Iterable[Mapping[str, Any]], capability: str) -> None:
-    """Compile each kernel of engine.yaml for `capability`, such as `12.0`, below FOLDER.
+    """Compile each kernel of engine.yaml for `capability`, such as `12.0`, below $VARIABLE.
 
     One that is there already takes a moment. A line for each says how long it took.
     """
-    os.environ[VARIABLE] = str(FOLDER)
     # Asked for its architecture torch would take memory of a GPU on which another engine serves.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     import torch
@@ -52,12 +54,14 @@ def compile_all(kernels: Iterable[Mapping[str, Any]], capability: str) -> None:
 
 
 def main() -> None:
-    """kernels.py ENGINE_YAML OUT CAPABILITY...: compile what is baked into an image."""
-    file, out, *capabilities = sys.argv[1:]
+    """kernels.py ENGINE_YAML TREE OUT CAPABILITY...: compile what is baked into an image into OUT."""
+    file, tree, out, *capabilities = sys.argv[1:]
     kernels = [x for x in yaml.safe_load(Path(file).read_text())["kernels"] if x["baked"]]
-    lead_to(Path(out))
+    folder = folder_below(Path(os.environ["DFLASH_KIT_CACHE"]), tree)
+    os.environ[VARIABLE] = str(folder)
     for capability in capabilities:
         compile_all(kernels, capability)
+    shutil.copytree(folder, out)
 
 
 if __name__ == "__main__":
