@@ -30,8 +30,8 @@ def cache_environment(tree: str, profile: str, driver: str) -> dict[str, str]:
     """The variables that put all caches below $DFLASH_KIT_CACHE, made here; none where it is unset.
 
     No kernel made for another tree, profile or driver is ever loaded: each has a folder of its own.
-    Those that need no GPU to be compiled begin with what is baked into the image. InputError where a
-    folder cannot be written.
+    Those that need no GPU to be compiled begin with what is baked into the image.
+    InputError where a folder cannot be written.
     """
     root = os.environ.get("DFLASH_KIT_CACHE")
     if not root:

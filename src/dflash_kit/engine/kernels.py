@@ -54,7 +54,7 @@ def compile_all(kernels: Iterable[Mapping[str, Any]], capability: str) -> None:
 
 
 def main() -> None:
-    """kernels.py ENGINE_YAML TREE OUT CAPABILITY...: compile what is baked into an image into OUT."""
+    """kernels.py ENGINE_YAML TREE OUT CAPABILITY...: compile what is baked, and copy it to OUT."""
     file, tree, out, *capabilities = sys.argv[1:]
     kernels = [x for x in yaml.safe_load(Path(file).read_text())["kernels"] if x["baked"]]
     folder = folder_below(Path(os.environ["DFLASH_KIT_CACHE"]), tree)
