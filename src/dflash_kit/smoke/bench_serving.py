@@ -191,5 +191,5 @@ def command(url: str, key_source: str) -> tuple[list[str], str]:
         return ["docker", "compose", "exec", "-T", service, "python3", *_MODULE], inside
     raise Undetermined(
         "bench_serving is in the engine's image, and no container of this node gave the keys; "
-        f"run it there: docker compose run --rm smoke bench --url {url}"
+        f"run it there (docs/bench.md): docker compose run --rm smoke bench --url {url}"
     )
