@@ -33,7 +33,7 @@ def generate(handler: Handler, request: dict[str, Any]) -> None:
             answer = fake_in_flight.long_answer(engine, tokens, request.get("rid", ""))
             return handler.reply(200, answer)
         # Long enough for the other requests of a test at concurrency 4 to arrive.
-        engine.ended.wait(0.005)
+        engine.ended.wait(fake_state.step_seconds(engine, tokens))
         answer = engine.generate(text, tokens, together)
         if text in engine.known_prompts and fake_state.wrong_ids(engine, text, tokens):
             answer["output_ids"] = damaged(answer["output_ids"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from dflash_kit.smoke.checks import Tier, required
@@ -16,11 +16,13 @@ class Expected:
     """The least tier that catches a fault, and the codes that do not pass then.
 
     `seconds`: the deadline of each request, less where a fault is that there is no answer.
+    `related` may fail or go unjudged as well, by chance or for the same reason.
     """
 
     tier: Tier
     codes: dict[str, str]
     seconds: float = REQUEST_SECONDS
+    related: Collection[str] = ()
 
 
 def caught(tier: Tier, *failed: str, inconclusive: Iterable[str] = ()) -> Expected:

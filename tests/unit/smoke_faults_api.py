@@ -8,9 +8,14 @@ from smoke_expected import Expected, full, quick
 from dflash_kit.smoke.checks import AUTH, Tier, required
 
 CHATS = ["chat", "stream", "known-answers", "known-answers-stream", "stop-strings", "usage"]
+CHATS.append("repetition")  # it looks at chats too
 STREAMS = ["stream", "known-answers-stream", "stop-strings", "usage"]
 # Each compares an answer with the one of the run's beginning.
 AFTER_HARM = ["alive-after-malformed", "slow-clients", "bad-requests-200", "oversized-body"]
+
+# An engine that has ended.
+ENDED = ["alive-at-end", "processes"]
+GONE = ["alive-at-end", "processes"]
 
 FAULTS: dict[Fault, Expected] = {
     Fault.NO_MODEL: quick("models", "malformed"),
@@ -20,7 +25,7 @@ FAULTS: dict[Fault, Expected] = {
     Fault.OTHER_ADMIN_KEY: quick("admin-accepts-admin"),
     Fault.KEY_LEAKED: quick("keys-hidden"),
     Fault.KEY_LEAKED_IN_ERROR: quick("keys-hidden"),
-    Fault.OTHER_USER_KEY: quick(AUTH, inconclusive=required(Tier.QUICK)[1:]),
+    Fault.OTHER_USER_KEY: quick(AUTH, inconclusive=required(Tier.QUICK)[1:-2] + ["log"]),
     Fault.KEY_IN_ERROR: quick(*CHATS, "malformed"),
     Fault.CHAT_BREAKS: quick(*CHATS, "malformed"),
     Fault.CHAT_WITHOUT_USAGE: quick("chat", "usage"),
@@ -32,15 +37,16 @@ FAULTS: dict[Fault, Expected] = {
     Fault.STREAM_WITHOUT_DONE: quick("stream"),
     Fault.STREAM_CUT: quick("known-answers-stream", "stop-strings"),
     Fault.STREAM_AT_ONCE: quick("stream"),
+    Fault.STREAM_STALLS: replace(quick(*STREAMS[:-1], inconclusive=STREAMS[-1:]), seconds=2.0),
     Fault.MALFORMED_ACCEPTED: quick("malformed"),
     Fault.MALFORMED_CRASHES: quick("malformed"),
-    Fault.MALFORMED_KILLS: quick("malformed", "alive-after-malformed"),
+    Fault.MALFORMED_KILLS: quick("malformed", "alive-after-malformed", *ENDED),
     Fault.MALFORMED_CORRUPTS: quick("alive-after-malformed"),
     Fault.STOP_IGNORED: quick("stop-strings"),
     Fault.UNICODE_BROKEN_IN_STREAM: quick("known-answers-stream"),
     Fault.UNICODE_COMPOSED: full("unicode"),
     Fault.N_IGNORED: full("n-choices"),
-    Fault.SAMPLED_HURT_GREEDY: full("greedy-beside-sampled"),
+    Fault.SAMPLED_HURT_GREEDY: full("greedy-beside-sampled", "exact-mixed"),
     Fault.PENALTIES_LOOP: full("penalties"),
     Fault.PENALTIES_BREAK: full("penalties"),
     # What was left running looks like another client's work from then on.
@@ -50,11 +56,11 @@ FAULTS: dict[Fault, Expected] = {
     Fault.ABORT_IGNORED: full("abort"),
     Fault.ABORT_HURTS_OTHERS: full("abort"),
     Fault.SLOW_CLIENT_BLOCKS: replace(full("slow-clients"), seconds=2.0),
-    Fault.BAD_REQUESTS_KILL: full("bad-requests-200", inconclusive=["oversized-body"]),
+    Fault.BAD_REQUESTS_KILL: full("bad-requests-200", *ENDED, inconclusive=["oversized-body"]),
     Fault.BAD_REQUESTS_CORRUPT: full("bad-requests-200", "oversized-body"),
     Fault.BAD_REQUESTS_LEAK: full("bad-requests-200"),
     Fault.OVERSIZED_ACCEPTED: full("oversized-body"),
-    Fault.OVERSIZED_KILLS: full("oversized-body"),
+    Fault.OVERSIZED_KILLS: full("oversized-body", *ENDED),
 }
 
 # Where nothing is missing: DFlash off, a GPU, a grammar backend and both parsers.

@@ -131,18 +131,24 @@ class Engine:
 
     def events(self, response: requests.Response) -> Iterator[str]:
         """The data of each event, until the stream ends or the deadline has passed."""
-        deadline = time.monotonic() + self.seconds
+        deadline, seen = time.monotonic() + self.seconds, 0
         try:
             for line in response.iter_lines():
                 if time.monotonic() > deadline:
                     raise requests.Timeout("the stream did not end")
                 if line.startswith(b"data: "):
+                    seen += 1
                     yield line.removeprefix(b"data: ").decode()
         except requests.ConnectionError as error:
             # requests calls it so when a stream stalls.
-            if "timed out" in str(error):
-                raise requests.Timeout("the stream stalled") from None
-            raise
+            if "timed out" not in str(error):
+                raise
+            if seen:  # it had an answer, and lost it
+                how_long = f"{self.seconds:.0f} s"
+                raise CheckFailed(
+                    f"a stream stood still for {how_long} after {seen} events"
+                ) from None
+            raise requests.Timeout("the stream stalled") from None
 
 
 def chat_body(prompt: str, tokens: int, **options: Any) -> dict[str, Any]:
