@@ -1,18 +1,14 @@
 """What a request may ask of the choice of tokens: sampling, choices, seeds, penalties."""
 
-import re
-
 import pytest
 
-from dflash_kit.smoke import exact, features
+from dflash_kit.smoke import degenerate, exact, features
 from dflash_kit.smoke.beside import repeating
 
 # Hot, so that even what was learnt by heart varies; narrow, so that first tokens repeat.
 SAMPLED = {"temperature": 5.0, "top_k": 4}
 ANSWERS, TOKENS = 8, 32  # more answers than first tokens
 SAMPLERS = 4
-# The engine itself would end such an answer only at its limit.
-LOOP = re.compile(r"(.{1,64}?)\1{9,}\s*$", re.DOTALL)
 STRONG = {"frequency_penalty": 2.0, "presence_penalty": 1.0}
 MILD = {"repetition_penalty": 1.05}
 
@@ -105,7 +101,7 @@ def test_penalties(check, engine, known, declared):
     answers = {
         str(options): engine.chat(asked.prompt, asked.room, **options) for options in (MILD, STRONG)
     }
-    looping = [options for options, answer in answers.items() if LOOP.search(text_of(answer))]
+    looping = [options for options, answer in answers.items() if degenerate.loop(text_of(answer))]
     if looping:
         check(
             ok=False,

@@ -1,9 +1,10 @@
 """What a text goes through on its way to the client: stop strings, scripts, and its account."""
 
+import re
+
 import pytest
 
 LOG = "see the engine's log"
-STOP_LENGTH = 6
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 SCRIPTS = {
     "emoji": "🚀 👩‍👩‍👧‍👦 👍🏽 🇪🇺",
@@ -16,11 +17,14 @@ SCRIPTS = {
 
 
 def a_stop_string(message):
-    """A piece from the middle of an answer that does not occur before; None if there is none."""
+    """A word from the second half of an answer that does not occur before; None without one.
+
+    A whole word, since the engine looks for a stop string in so many last tokens as it has itself.
+    """
     text, thought = message["content"], message.get("reasoning_content") or ""
-    for at in range(len(text) // 2, len(text) - STOP_LENGTH):
-        piece = text[at : at + STOP_LENGTH]
-        if text.index(piece) == at and piece not in thought:
+    for word in re.finditer(r" \w{3,}", text):
+        at, piece = word.start(), word.group()
+        if at >= len(text) // 2 and text.index(piece) == at and piece not in thought:
             return piece
     return None
 
