@@ -39,7 +39,7 @@ test-gpu: ## patched against unpatched on this machine's GPUs (GPU_PYTHON: with 
 lint: .venv/test ## ruff, mypy, hadolint, yamllint, shellcheck, ansible-lint, stale generated files
 	scripts/lint
 
-bench: .venv/test image ## tok/s with and without the draft, alternating
+bench: .venv/test image ## tok/s with and without the draft, alternating; of one engine: dflash-kit bench
 	scripts/with-docker .venv/bin/python scripts/bench.py
 
 .venv/kit: pyproject.toml

@@ -1,71 +1,88 @@
-"""tok/s with and without the draft: two engines of the same image, measured in alternation.
+"""Tokens per second with and without the draft: two engines of one image, measured in alternation.
 
 Prints JSON. Both engines are up at once and one is asked at a time, so that whatever else the
 machine does falls on both alike; the ratio is the result, the absolute figures are this machine's.
+Each round is one of `dflash-kit bench`.
 """
 
 import json
 import os
 import statistics
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from dflash_kit.engine.keys import Keys
 from dflash_kit.profiles.load import load_pair
-from dflash_kit.smoke import exact
+from dflash_kit.smoke import bench, bench_serving
 from dflash_kit.smoke.client import Engine
-from dflash_kit.smoke.wanted import load_known_answers
-from tests.e2e.node import Node, image, running
+from dflash_kit.smoke.speed import SpeedPoint
+from dflash_kit.smoke.speed_gate import LEAST_ROUNDS
+from tests.e2e.node import image, running
 
-ROUNDS = 5
-CONCURRENCIES = (1, 4)
+POINTS = {"latency": 30020, "throughput": 30021}
 
 
-def engine(node: Node) -> Engine:
-    return Engine(node.url, Keys(node.key("user"), node.key("admin")), "the container")
+@dataclass(frozen=True)
+class Side:
+    """One of the two engines, and bench_serving in its container."""
+
+    engine: Engine
+    bench: bench.Bench
+
+
+@contextmanager
+def side(point: str) -> Iterator[Side]:
+    """The engine at a point, until the block ends."""
+    with running(f"dflash-kit-bench-{point}", POINTS[point], DFLASH_KIT_POINT=point) as node:
+        command, inside = bench_serving.command(node.url, "compose service engine")
+        engine = Engine(node.url, Keys(node.key("user"), node.key("admin")), "the container")
+        with bench_serving.serving(
+            ["env", f"COMPOSE_PROJECT_NAME={node.project}", *command]
+        ) as run:
+            yield Side(engine, bench.Bench(run, inside))
+
+
+def alternating(sides: dict[str, Side], concurrency: int) -> dict[str, SpeedPoint]:
+    """The speed of each side; a first round of both is not counted."""
+    pair = load_pair("tiny")
+    asked = {p: each.bench.asked(each.engine, pair, concurrency) for p, each in sides.items()}
+    rounds = [
+        {p: bench.one_round(each.bench.run, each.engine, asked[p])[0] for p, each in sides.items()}
+        for _ in range(1 + LEAST_ROUNDS)
+    ]
+    return {
+        point: SpeedPoint(
+            concurrency=concurrency,
+            prompts=len(asked[point].prompts),
+            rounds=[each[point] for each in rounds[1:]],
+        )
+        for point in sides
+    }
+
+
+def ratios(found: dict[str, SpeedPoint]) -> list[float]:
+    """Tokens per second with the draft over those without, round by round."""
+    with_draft, without = (found[point].rounds for point in POINTS)
+    return [round(a.tok_s / b.tok_s, 3) for a, b in zip(with_draft, without, strict=True)]
 
 
 def main() -> None:
-    prompts = load_known_answers(load_pair("tiny")).exact
-    with (
-        running("dflash-kit-bench-dflash", 30020, DFLASH_KIT_POINT="latency") as latency,
-        running("dflash-kit-bench-plain", 30021, DFLASH_KIT_POINT="throughput") as throughput,
-    ):
-        engines = {"dflash": engine(latency), "no_draft": engine(throughput)}
-        runs: dict[str, dict[str, list[float]]] = {name: {} for name in engines}
-        equal = {name: 0 for name in engines}
-        accept = []
-        for side in engines.values():
-            exact.run(side, prompts, 1)  # the first requests warm caches
-        for concurrency in CONCURRENCIES:
-            for _ in range(ROUNDS):
-                for name, side in engines.items():
-                    done = exact.run(side, prompts, concurrency)
-                    key = f"tok_s_c{concurrency}"
-                    runs[name].setdefault(key, []).append(round(done.tokens / done.seconds, 1))
-                    equal[name] += sum(result.difference is None for result in done.results)
-                    if name == "dflash":
-                        accept.append(done.accept_length)
-        asked = ROUNDS * len(CONCURRENCIES) * len(prompts)
-        result = {
-            "image": image(os.environ.get("DFLASH_KIT_VARIANT", "cpu")),
-            "rounds": runs,
-            "median": {n: {k: statistics.median(v) for k, v in r.items()} for n, r in runs.items()},
-            "ratio": {
-                key: round(
-                    statistics.median(
-                        a / b
-                        for a, b in zip(runs["dflash"][key], runs["no_draft"][key], strict=True)
-                    ),
-                    2,
-                )
-                for key in runs["dflash"]
-            },
-            "accept_length": round(statistics.mean(accept), 3),
-            "equal_to_transformers": {name: f"{count} of {asked}" for name, count in equal.items()},
-        }
+    result: dict[str, object] = {"image": image(os.environ.get("DFLASH_KIT_VARIANT", "cpu"))}
+    with ExitStack() as stack:
+        sides = {point: stack.enter_context(side(point)) for point in POINTS}
+        for concurrency in bench.CONCURRENCIES:
+            found = alternating(sides, concurrency)
+            result[f"c{concurrency}"] = {
+                "ratio": statistics.median(ratios(found)),
+                "ratios": ratios(found),
+                **{point: str(speed) for point, speed in found.items()},
+                "speed": [speed.model_dump() for speed in found.values()],
+            }
     print(json.dumps(result, indent=2))
 
 

@@ -7,19 +7,10 @@ import pytest
 LOG = "see the engine's log"
 
 
-def longest(known):
-    return max(known.answers, key=lambda answer: len(answer.answer))
-
-
-def room(answer):
-    """More tokens than the answer can have: each is at least a byte, and one ends it."""
-    return len(answer.answer.encode()) + 1
-
-
 @pytest.mark.check("chat")
 def test_chat(check, engine, known):
-    asked = longest(known)
-    answer = engine.chat(asked.prompt, room(asked))
+    asked = known.longest
+    answer = engine.chat(asked.prompt, asked.room)
     choice, usage = answer["choices"][0], answer["usage"]
     problems = []
     if choice["message"]["role"] != "assistant" or not choice["message"]["content"]:
@@ -39,8 +30,8 @@ def test_chat(check, engine, known):
 
 @pytest.mark.check("stream")
 def test_stream(check, engine, known):
-    asked = longest(known)
-    stream = engine.chat_stream(asked.prompt, room(asked))
+    asked = known.longest
+    stream = engine.chat_stream(asked.prompt, asked.room)
     tokens = (stream.usage or {}).get("completion_tokens", 0)
     problems = []
     if len(stream.chunks) < 2:
@@ -80,11 +71,11 @@ def judge_answers(check, known, ask):
 @pytest.mark.check("known-answers")
 def test_known_answers(check, engine, known):
     def ask(answer):
-        return engine.chat(answer.prompt, room(answer))["choices"][0]["message"]["content"]
+        return engine.chat(answer.prompt, answer.room)["choices"][0]["message"]["content"]
 
     judge_answers(check, known, ask)
 
 
 @pytest.mark.check("known-answers-stream")
 def test_known_answers_stream(check, engine, known):
-    judge_answers(check, known, lambda a: engine.chat_stream(a.prompt, room(a)).text)
+    judge_answers(check, known, lambda a: engine.chat_stream(a.prompt, a.room).text)

@@ -1,6 +1,18 @@
 """Greedy token ids equal the reference's, and what drafting contributed to them."""
 
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
+
 import pytest
+
+from dflash_kit.smoke import exact
+from dflash_kit.smoke.beside import repeating
+
+SAMPLERS = 2
+SAMPLED = {"temperature": 1.0, "top_k": 8}
+STAGGER_SECONDS = 0.01
+# Where the engine names no graphs: no power of two, and small enough for every profile.
+PADDED = 5
 
 
 def judge_exact(check, suite, run, concurrency):
@@ -25,3 +37,57 @@ def test_exact_one_at_a_time(check, suite, exact_run):
 @pytest.mark.check("exact-c4")
 def test_exact_four_at_a_time(check, suite, exact_run):
     judge_exact(check, suite, exact_run(4), 4)
+
+
+def wide_run(engine, known, concurrency):
+    """The exact prompts again and again, until each slot had two of them."""
+    times = -(-2 * concurrency // len(known.exact))
+    return exact.run(engine, known.exact * times, concurrency)
+
+
+@pytest.mark.check("exact-c8")
+def test_exact_eight_at_a_time(check, suite, engine, known):
+    judge_exact(check, suite, wide_run(engine, known, 8), 8)
+
+
+@pytest.mark.check("exact-c32")
+def test_exact_32_at_a_time(check, suite, engine, known):
+    judge_exact(check, suite, wide_run(engine, known, 32), 32)
+
+
+def padded_size(info):
+    """A batch that is larger than a graph and smaller than the next, as the engine names them."""
+    graphs = info.get("cuda_graph_bs") or []
+    most = info.get("max_running_requests") or PADDED
+    sizes = [size + 1 for size in graphs if size + 1 not in graphs and size + 1 <= most]
+    return max(sizes, default=min(PADDED, most))
+
+
+@pytest.mark.check("exact-mixed")
+def test_exact_mixed(check, engine, known, info):
+    size = max(padded_size(info) - SAMPLERS, 1)
+
+    def one(numbered):
+        at, asked = numbered
+        # Each starts later than the one before and is shorter: the batch grows, and then shrinks.
+        sleep(at % size * STAGGER_SECONDS)
+        count = max(len(asked.output_ids) * (size - at % size) // size, 1)
+        got = engine.generate(asked.prompt_text, count)["output_ids"]
+        return at, got == asked.output_ids[:count]
+
+    def sample():
+        engine.generate(known.exact[0].prompt_text, len(known.exact[0].output_ids), **SAMPLED)
+
+    asked, answers = list(enumerate(known.exact)), []
+    with repeating(sample, SAMPLERS), ThreadPoolExecutor(size) as pool:
+        for wave in range(0, len(asked), size):
+            answers += pool.map(one, asked[wave : wave + size])
+    wrong = [at for at, right in answers if not right]
+    count = len(answers)
+    check(
+        ok=not wrong,
+        measured=f"{count - len(wrong)} of {count} equal"
+        + (f"; prompt {wrong[0]}" if wrong else ""),
+        wanted=f"{count} of {count} equal",
+        next_step="right in exact-c1: batches that are padded or shrink are wrong; see DFlash",
+    )

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from dflash_kit.smoke.beside import wait_for
 from dflash_kit.smoke.client import total
 
 GENERATED = "sglang:generation_tokens_total"
@@ -20,6 +21,16 @@ NEEDED = (
     "sglang:spec_accept_length",
     "sglang:cuda_graph_passes_total",
 )
+# What a request of ours must move, and what is above 0 right after it.
+MOVED = (
+    "sglang:prompt_tokens_total",
+    GENERATED,
+    "sglang:num_requests_total",
+    "sglang:time_to_first_token_seconds_count",
+    "sglang:e2e_request_latency_seconds_count",
+)
+ABOVE_ZERO = ("sglang:gen_throughput",)
+ABOVE_ZERO_DRAFTING = ("sglang:spec_accept_length",)
 # The counter moves after the answer has left; a busy machine needs a moment.
 COUNT_SECONDS = 5.0
 
@@ -52,4 +63,31 @@ def test_metrics_count(check, engine, known):
         measured=f"{grown:.0f} tokens more",
         wanted=f">= {generated}",
         next_step=f"{GENERATED} in /metrics stands still: see the engine's log",
+    )
+
+
+def stale(before, after, gauges):
+    """The metrics that do not show what was asked between the two."""
+    still = [name for name in MOVED if total(after, name) <= total(before, name)]
+    return still + [name for name in gauges if total(after, name) <= 0]
+
+
+@pytest.mark.check("metrics-fresh")
+def test_metrics_fresh(check, engine, known, dflash_wanted):
+    gauges = ABOVE_ZERO + (ABOVE_ZERO_DRAFTING if dflash_wanted else ())
+    asked, before = known.exact[0], engine.metrics()
+
+    def is_fresh():
+        # Gauges are updated every few decode passes, and only while there are some.
+        engine.generate(asked.prompt_text, len(asked.output_ids))
+        return not stale(before, engine.metrics(), gauges)
+
+    fresh = wait_for(is_fresh, COUNT_SECONDS)
+    still = [] if fresh else stale(before, engine.metrics(), gauges)
+    count = len(MOVED) + len(gauges)
+    check(
+        ok=not still,
+        measured=f"stale or renamed: {', '.join(still)}" if still else f"{count} of {count} move",
+        wanted=f"{count} of {count} move",
+        next_step="dashboards show old figures: see /metrics for what it is called in this release",
     )

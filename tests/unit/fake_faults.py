@@ -24,7 +24,7 @@ class Fault(StrEnum):
     WRONG_IDS = "one token id differs"
     WRONG_IDS_TOGETHER = "one token id differs when requests overlap"
     WRONG_IDS_AT_8 = "one token id differs in batches of 8 and more"
-    WRONG_IDS_AT_32 = "one token id differs in batches of 20 and more"
+    WRONG_IDS_AT_12 = "one token id differs in batches of 12 and more"
     WRONG_IDS_MIXED = "one token id differs in short answers beside sampled ones"
     WRONG_IDS_CACHED = "one token id differs where the prompt is cached"
     NEVER_CACHED = "no prompt is ever found in the cache"

@@ -27,6 +27,7 @@ def server_info(engine: FakeEngine) -> dict[str, Any]:
     average = {"avg_spec_accept_length": engine.accept_length} if engine.drafting else {}
     info = {
         "version": engine.lock.sglang,
+        "model_path": "/where/the/engine/has/it",
         "tp_size": engine.arguments.get("tp-size", 1) + engine.has(Fault.OTHER_TP),
         "speculative_algorithm": "DFLASH" if engine.drafting else None,
         "admin_api_key": KEYS.admin if engine.has(Fault.KEY_LEAKED) else "<redacted>",

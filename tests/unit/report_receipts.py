@@ -48,7 +48,7 @@ def speed(
 
 
 def receipt(
-    host: str = "gpu1",
+    name: str = "gpu1",
     minutes: float = 0,
     release: str = "0.5.11-dflash.2",
     wrong: dict[str, tuple[Verdict, str, str]] | None = None,
@@ -64,19 +64,19 @@ def receipt(
         if found := (wrong or {}).get(check.code):
             check.verdict, check.measured, check.next_step = found
     made = Receipt(
-        id=f"{host}-{minutes:g}",
+        id=f"{name}-{minutes:g}",
         time=NOON + timedelta(minutes=minutes),
         url="http://engine:30000",
         release=release,
         profile="b300-x8",
         point="latency",
-        deployment=f"{release}-b300-x8-latency-{'0123456789'}",
+        deployment=f"{release}-b300-x8-latency-0123456789",
         image="sha256:" + ("1" if release.endswith("1") else "2") * 64,
         required=codes,
         identity={"release": release, "patches": list(PATCHES), "tree": release[-1] * 64},
         engine={"version": "0.5.11", "tp_size": 8},
         host=Host(
-            name=host,
+            name=name,
             system="Linux-6.8.0-x86_64",
             cpus=128,
             inside_image=True,

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from dflash_kit.smoke.checks import Tier
+from dflash_kit.smoke.checks import Tier, required
+from dflash_kit.smoke.client import REQUEST_SECONDS
 
-FAIL, INCONCLUSIVE = "FAIL", "INCONCLUSIVE"
+FAIL, INCONCLUSIVE, SKIP = "FAIL", "INCONCLUSIVE", "SKIP"
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The least tier that catches a fault, and the codes that do not pass then."""
+    """The least tier that catches a fault, and the codes that do not pass then.
+
+    `seconds`: the deadline of each request, less where a fault is that there is no answer.
+    `related` may fail or go unjudged as well, by chance or for the same reason.
+    """
 
     tier: Tier
     codes: dict[str, str]
+    seconds: float = REQUEST_SECONDS
+    related: Collection[str] = ()
 
 
 def caught(tier: Tier, *failed: str, inconclusive: Iterable[str] = ()) -> Expected:
@@ -33,3 +40,18 @@ def full(*failed: str, inconclusive: Iterable[str] = ()) -> Expected:
 
 def soak(*failed: str, inconclusive: Iterable[str] = ()) -> Expected:
     return caught(Tier.SOAK, *failed, inconclusive=inconclusive)
+
+
+# What a healthy engine skips: the tiny pair on a CPU, and DFlash 0.5.11 at the point latency.
+ALWAYS = ["draft-graph", "verify-graph", "seed", "json-schema"]
+PARSERS = ["tools", "tools-required", "reasoning"]
+BY_POINT = {
+    "latency": ["temperature", "min-p", "penalties", "min-tokens", "logprobs"],
+    "throughput": ["accept-length"],
+}
+
+
+def skipped(tier: Tier, point: str = "latency") -> dict[str, str]:
+    """The codes that a healthy engine without a GPU skips in a run of `tier`."""
+    codes = [*ALWAYS, *PARSERS, *BY_POINT[point]]
+    return {code: SKIP for code in codes if code in required(tier)}

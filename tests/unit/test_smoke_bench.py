@@ -50,7 +50,7 @@ def test_first_bench_of_a_host_only_records(good):
     assert [point.prompts for point in good.speed] == [24, 24, 96]
     first = good.speed[0]
     assert first.step_ms == pytest.approx(10, rel=0.02)
-    assert (first.accept_length, len(first.rounds)) == (7.0, 5)
+    assert (first.accept_length, len(first.rounds)) == (7.0, 7)
     assert good.checks[-1].measured.startswith("no earlier receipt to compare with: ")
 
 
@@ -131,6 +131,7 @@ def test_prompts_of_a_data_set(tmp_path):
             Engine(fake.url, KEYS, "a test"), load_pair("tiny"), 8
         )
     assert asked.prompts == found.texts * 8
+    assert asked.tokenizer == "/where/the/engine/has/it"
     assert KEYS.user not in repr(asked)
 
 

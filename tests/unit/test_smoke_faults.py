@@ -5,59 +5,32 @@ from types import ModuleType
 
 import pytest
 import smoke_faults_api
+import smoke_faults_speed
 import smoke_faults_state
 import yaml
-from fake_engine import KEYS, FakeEngine, default_lock
-from fake_engine_http import serving
+from fake_engine import default_lock
 from fake_faults import Fault
+from smoke_expected import skipped
+from smoke_run import PROFILE, few_known_answers, not_passed, smoke  # noqa: F401
 
 from dflash_kit import paths
-from dflash_kit.profiles.load import load_pair
-from dflash_kit.smoke import runner, suite
-from dflash_kit.smoke.checks import CHECKS, Tier, required
-from dflash_kit.smoke.client import REQUEST_SECONDS, Engine
-from dflash_kit.smoke.wanted import Wanted, load_known_answers
+from dflash_kit.smoke import suite
+from dflash_kit.smoke.checks import CHECKS, FIRST_TOKEN, Tier, required
 from dflash_kit.verdicts import Verdict
 
-PROFILE = "cpu-tiny"
-ON_CPU = {"draft-graph": "SKIP", "verify-graph": "SKIP"}
-OFF = {**ON_CPU, "accept-length": "SKIP"}
+ON_CPU = skipped(Tier.QUICK)
+OFF = skipped(Tier.QUICK, "throughput")
 # Long enough for a busy machine, short enough to wait for.
 PATIENCE = 2.0
 
 FAULTS = smoke_faults_state.FAULTS | smoke_faults_api.FAULTS
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_known_answers(tmp_path_factory):
-    """A few of the tiny pair's known answers, for the fake and for the suite: many runs follow."""
-    pair, root = load_pair("tiny"), tmp_path_factory.mktemp("root")
-    known = load_known_answers(pair)
-    few = known.model_copy(update={"answers": known.answers[:3], "exact": known.exact[:6]})
-    file = root / pair.known_answers
-    file.parent.mkdir(parents=True)
-    file.write_text(few.model_dump_json())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paths, "ROOT", root)
-        yield
-
-
-def smoke(fault=Fault.NONE, seconds=REQUEST_SECONDS, point="latency", asked=None, tier=Tier.QUICK):
-    """The receipt of a run against a fake; `asked`: profile and point to hold it to."""
-    with serving(FakeEngine(fault, point, PROFILE)) as fake:
-        engine = Engine(fake.url, KEYS, "a test", seconds)
-        return runner.run(engine, Wanted(fake.lock, **(asked or {})), lambda *_: None, tier)
-
-
-def not_passed(receipt):
-    return {r.code: str(r.verdict) for r in receipt.checks if r.verdict is not Verdict.PASS}
-
-
-@pytest.mark.parametrize("tier", Tier)
-@pytest.mark.parametrize(("point", "skipped"), [("latency", ON_CPU), ("throughput", OFF)])
-def test_good_engine_passes_everything(point, skipped, tier):
+@pytest.mark.parametrize("tier", Tier.SOAK.included)
+@pytest.mark.parametrize("point", ["latency", "throughput"])
+def test_good_engine_passes_everything(point, tier):
     receipt = smoke(point=point, asked={"profile": PROFILE, "point": point}, tier=tier)
-    assert not_passed(receipt) == skipped
+    assert not_passed(receipt) == skipped(tier, point)
     assert receipt.verdict is Verdict.PASS
     assert [record.code for record in receipt.checks] == required(tier)
 
@@ -75,8 +48,11 @@ def test_receipt_says_what_ran_and_how_fast():
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_gives_its_code(fault):
     expected = FAULTS[fault]
-    receipt = smoke(fault, tier=expected.tier)
-    assert not_passed(receipt) == {**ON_CPU, **expected.codes}
+    receipt = smoke(fault, expected.seconds, tier=expected.tier)
+    found, wanted = not_passed(receipt), {**skipped(expected.tier), **expected.codes}
+    for code in set(expected.related) - wanted.keys():
+        found.pop(code, None)
+    assert found == wanted
     assert receipt.verdict is Verdict.FAIL
     assert all(r.next_step for r in receipt.checks if r.code in expected.codes)
 
@@ -85,13 +61,17 @@ def test_fault_gives_its_code(fault):
 def test_tier_below_does_not_catch_it(fault):
     """The tier in the table is the least one: whoever reads it picks a tier by it."""
     below = FAULTS[fault].tier.included[-2]
-    assert not_passed(smoke(fault, tier=below)) == ON_CPU
+    assert not_passed(smoke(fault, tier=below)) == skipped(below)
 
 
 def test_every_check_is_seen_to_fail():
-    seen = {code for e in FAULTS.values() for code, verdict in e.codes.items() if verdict == "FAIL"}
+    speed = smoke_faults_speed.FAULTS.values()  # test_smoke_bench.py
+    table = [*FAULTS.values(), *smoke_faults_api.OF_FEATURES.values(), *speed]
+    seen = {code for e in table for code, verdict in e.codes.items() if verdict == "FAIL"}
     below = {"can-generate", "deployment", "draft-graph", "verify-graph"}
-    assert seen | below == set(CHECKS)
+    # test_smoke_features.py, test_smoke_bench.py
+    elsewhere = {"seed", "speed-c1", "speed-c8", "speed-c32"}
+    assert seen | below | elsewhere == set(CHECKS)
 
 
 def test_draft_at_the_point_without_one():
@@ -114,43 +94,50 @@ def test_engine_that_reports_nothing_of_itself():
 def test_hung_engine_is_asked_only_until_that_is_clear():
     receipt = smoke(Fault.HANGS, PATIENCE)
     found = not_passed(receipt)
-    later = required(Tier.QUICK)[2:]
+    later = [*smoke_faults_state.UNASKED, FIRST_TOKEN, "alive-at-end"]
     assert found == {"can-generate": "FAIL", **dict.fromkeys(later, "INCONCLUSIVE")}
     assert receipt.verdict is Verdict.FAIL
-    assert receipt.checks[2].measured == "not run: can-generate did not pass"
+    assert receipt.checks[3].measured == "not run: can-generate did not pass"
 
 
 def test_run_is_not_longer_than_its_limit(monkeypatch):
     monkeypatch.setitem(suite.RUN_SECONDS, Tier.QUICK, 0.0)
     receipt = smoke()
-    assert not_passed(receipt) == dict.fromkeys(required(Tier.QUICK), "INCONCLUSIVE")
+    asked = [code for code in required(Tier.QUICK) if not CHECKS[code].anyway]
+    assert not_passed(receipt) == dict.fromkeys([*asked, "alive-at-end"], "INCONCLUSIVE")
     assert receipt.checks[0].measured == "not run: the run took longer than 0 s"
 
 
 def test_no_answer_in_time_is_neither_pass_nor_fail():
     receipt = smoke(Fault.CHAT_HANGS, PATIENCE)
     # The engine still generates, so that what does not need chat is judged.
-    chats = ["chat", "stream", "known-answers", "known-answers-stream"]
+    chats = smoke_faults_api.CHATS
     found = not_passed(receipt)
     assert found.pop("malformed") == "FAIL"
     assert found == {**ON_CPU, **dict.fromkeys(chats, "INCONCLUSIVE")}
 
 
-def test_stream_that_stalls_is_a_missing_answer():
-    receipt = smoke(Fault.STREAM_STALLS, PATIENCE)
-    streams = ["stream", "known-answers-stream"]
-    assert not_passed(receipt) == {**ON_CPU, **dict.fromkeys(streams, "INCONCLUSIVE")}
-    measured = {record.measured for record in receipt.checks if record.code in streams}
-    assert measured == {"no answer within 2 s"}
-
-
 def test_engine_that_dies_midway():
     receipt = smoke(Fault.DIES_MIDWAY)
     codes = required(Tier.QUICK)
-    later = codes[codes.index("exact-c1") :]
-    assert not_passed(receipt) == dict.fromkeys(later, "INCONCLUSIVE")
-    assert receipt.verdict is Verdict.INCONCLUSIVE
-    assert receipt.checks[-1].measured == "not run: the engine stopped answering during exact-c1"
+    later = dict.fromkeys(codes[codes.index("exact-c1") : -1], "INCONCLUSIVE")
+    assert not_passed(receipt) == later | {"alive-at-end": "FAIL", "processes": "FAIL"}
+    found = {record.code: record for record in receipt.checks}
+    assert found["malformed"].measured == "not run: the engine stopped answering during exact-c1"
+    assert found["processes"].measured.startswith("the container is not running; ")
+
+
+@pytest.mark.parametrize(("watched", "verdict"), [(True, "INCONCLUSIVE"), (False, "SKIP")])
+def test_container_that_is_not_seen(watched, verdict):
+    """That docker may not be asked is a gap; that it shall not be asked is a choice."""
+    receipt = smoke(Fault.CONTAINER_HIDDEN, watched=watched)
+    assert not_passed(receipt) == ON_CPU | dict.fromkeys(["processes", "ranks", "log"], verdict)
+    steps = [r.next_step for r in receipt.checks if r.verdict is Verdict.INCONCLUSIVE]
+    assert all("give --outside" in step for step in steps)
+
+
+def test_log_without_its_beginning_proves_nothing_by_what_it_lacks():
+    assert not_passed(smoke(Fault.LOG_CUT)) == ON_CPU | {"log": "INCONCLUSIVE"}
 
 
 @pytest.fixture

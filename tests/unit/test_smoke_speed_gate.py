@@ -37,7 +37,7 @@ def a_point(speeds, accept=ACCEPT, decoding=DECODING, failed=0, queue_ms=None, t
     return SpeedPoint(concurrency=CONCURRENCY, prompts=24, rounds=rounds)
 
 
-BEFORE = a_point([1.0, 0.99, 1.01, 1.0, 1.02])
+BEFORE = a_point([1.0, 0.99, 1.01, 1.0, 1.02, 0.98, 1.01])
 
 
 def verdict(now, before=BEFORE):
@@ -63,13 +63,13 @@ def drawn(rng, kind, spread, factor=1.0):
 # where both are equal, and where the later one is 30 % slower.
 RATES = [
     ("flat", 0.02, (0, 0), (1000, 0)),
-    ("flat", 0.10, (5, 63), (1000, 0)),
-    ("flat", 0.20, (5, 448), (860, 136)),
+    ("flat", 0.10, (0, 36), (1000, 0)),
+    ("flat", 0.20, (0, 479), (782, 217)),
     ("normal", 0.02, (0, 0), (1000, 0)),
-    ("normal", 0.05, (1, 17), (1000, 0)),
-    ("normal", 0.10, (6, 233), (906, 93)),
-    ("normal", 0.20, (6, 800), (289, 703)),
-    ("hiccups", 0.02, (2, 11), (580, 411)),
+    ("normal", 0.05, (0, 4), (1000, 0)),
+    ("normal", 0.10, (0, 220), (831, 169)),
+    ("normal", 0.20, (0, 846), (145, 847)),
+    ("hiccups", 0.02, (0, 4), (452, 546)),
 ]
 
 
@@ -95,21 +95,21 @@ def test_ten_percent_of_jitter_is_no_fail(seed):
 
 
 def test_slow_down_by_less_than_two_starts_differ_is_no_fail():
-    assert verdict(a_point([0.93] * 5)) is Verdict.PASS
-    assert verdict(a_point([0.91] * 5)) is Verdict.FAIL
+    assert verdict(a_point([0.93] * LEAST_ROUNDS)) is Verdict.PASS
+    assert verdict(a_point([0.91] * LEAST_ROUNDS)) is Verdict.FAIL
 
 
 def test_slow_down_under_the_noise_is_no_fail():
-    noisy = [0.7, 1.3, 1.0, 0.85, 1.1]
+    noisy = [0.7, 1.3, 1.0, 0.85, 1.1, 0.75, 1.2]
     assert verdict(a_point([0.8 * speed for speed in noisy]), a_point(noisy)) is not Verdict.FAIL
 
 
 def test_one_round_as_fast_as_before_leaves_a_slow_down_open():
-    assert verdict(a_point([0.7, 0.7, 0.7, 0.7, 1.0])) is Verdict.INCONCLUSIVE
+    assert verdict(a_point([0.7] * (LEAST_ROUNDS - 1) + [1.0])) is Verdict.INCONCLUSIVE
 
 
 def test_noise_that_would_hide_a_slow_down_is_told():
-    noisy = [0.6, 1.4, 1.0, 0.75, 1.2]
+    noisy = [0.6, 1.4, 1.0, 0.75, 1.2, 0.7, 1.3]
     found = judge(a_point(noisy), BEFORE, None, MARGIN, "")
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "rounds vary by" in found.measured
@@ -119,21 +119,29 @@ def test_noise_that_would_hide_a_slow_down_is_told():
 @pytest.mark.parametrize(
     ("now", "says", "next_step"),
     [
-        (a_point([0.7] * 5), "0.70 of the earlier: step 17.14 ms after 12.00 ms", "steps take"),
-        (a_point([1] * 5, accept=3), "0.50 of the earlier: acceptance 3.00 after 6.00", "drafts"),
         (
-            a_point([2] * 5, accept=3),
+            a_point([0.7] * LEAST_ROUNDS),
+            "0.70 of the earlier: step 17.14 ms after 12.00 ms",
+            "steps take",
+        ),
+        (
+            a_point([1] * LEAST_ROUNDS, accept=3),
+            "0.50 of the earlier: acceptance 3.00 after 6.00",
+            "drafts",
+        ),
+        (
+            a_point([2] * LEAST_ROUNDS, accept=3),
             "1.00 of the earlier: acceptance 3.00 after 6.00; step 6.00 ms after 12.00 ms",
             "drafts",
         ),
         (
-            a_point([0.7] * 5, accept=8),
+            a_point([0.7] * LEAST_ROUNDS, accept=8),
             "0.93 of the earlier: acceptance 8.00 after 6.00; step 17.14 ms after 12.00 ms",
             "steps take",
         ),
-        (a_point([1] * 5, accept=1), "acceptance 1.00 after 6.00", "drafts"),
+        (a_point([1] * LEAST_ROUNDS, accept=1), "acceptance 1.00 after 6.00", "drafts"),
         (
-            a_point([1] * 5, decoding=0.5),
+            a_point([1] * LEAST_ROUNDS, decoding=0.5),
             "0.56 of the earlier: queueing: requests decode 50% of the time after 90%",
             "requests wait",
         ),
@@ -147,23 +155,23 @@ def test_fail_says_what_changed(now, says, next_step):
 
 
 def test_faster_is_a_pass_and_says_why():
-    found = judge(a_point([1.5] * 5), BEFORE, None, MARGIN, "")
+    found = judge(a_point([1.5] * LEAST_ROUNDS), BEFORE, None, MARGIN, "")
     assert found.verdict is Verdict.PASS
     assert found.measured.endswith("1.50 of the earlier: step 8.00 ms after 12.00 ms")
 
 
 def test_failed_request_is_a_fail_without_an_earlier_receipt_too():
-    found = judge(a_point([1] * 5, failed=1), None, None, MARGIN, "refused")
-    assert (found.verdict, found.measured) == (Verdict.FAIL, "5 of 120 requests failed: refused")
+    found = judge(a_point([1] * LEAST_ROUNDS, failed=1), None, None, MARGIN, "refused")
+    assert (found.verdict, found.measured) == (Verdict.FAIL, "7 of 168 requests failed: refused")
 
 
 @pytest.mark.parametrize(
     ("now", "before"),
     [
-        (a_point([0.5] * 4), BEFORE),
-        (a_point([0.5] * 5), a_point([1] * 4)),
-        (a_point([0.5] * 5), a_point([1] * 5, failed=1)),
-        (a_point([0.5] * 5, tokens=999), BEFORE),
+        (a_point([0.5] * (LEAST_ROUNDS - 1)), BEFORE),
+        (a_point([0.5] * LEAST_ROUNDS), a_point([1] * (LEAST_ROUNDS - 1))),
+        (a_point([0.5] * LEAST_ROUNDS), a_point([1] * LEAST_ROUNDS, failed=1)),
+        (a_point([0.5] * LEAST_ROUNDS, tokens=999), BEFORE),
     ],
 )
 def test_runs_that_cannot_be_compared(now, before):
@@ -182,5 +190,8 @@ def test_limit_fails_only_if_every_round_is_above_it(limit, wanted):
 
 
 def test_a_change_has_a_direction():
-    worse, better = change([7.0] * 5, [10.0] * 5, 0.1), change([10.0] * 5, [7.0] * 5, 0.1)
+    worse, better = (
+        change([7.0] * LEAST_ROUNDS, [10.0] * LEAST_ROUNDS, 0.1),
+        change([10.0] * LEAST_ROUNDS, [7.0] * LEAST_ROUNDS, 0.1),
+    )
     assert (worse.worse, worse.better) == (better.better, better.worse) == (True, False)

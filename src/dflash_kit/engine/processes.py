@@ -63,13 +63,15 @@ def _below() -> dict[int, str]:
         state, parent = rest.split()[:2]
         parents[int(entry.name)] = int(parent)
         described[int(entry.name)] = f"{name} ({state})"
-    return {pid: text for pid, text in described.items() if _is_below(pid, parents)}
+    here = os.getpid()
+    return {pid: text for pid, text in described.items() if is_below(pid, here, parents)}
 
 
-def _is_below(pid: int, parents: dict[int, int]) -> bool:
+def is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
+    """Whether process `root` is among the parents of `pid`, however far up."""
     while pid in parents:
         pid = parents[pid]
-        if pid == os.getpid():
+        if pid == root:
             return True
     return False
 

@@ -94,11 +94,15 @@ class Kernel(_Model):
 
 
 class EngineData(_Model):
-    """What differs from release to release, as data; `scheduler` is what each rank's process is
-    called."""
+    """What differs from release to release, as data.
+
+    `processes` is in the title of every process that must not end, `scheduler` in that of each
+    rank's.
+    """
 
     features: dict[str, Feature]
     log: Log
+    processes: Pattern
     scheduler: Pattern
     kernels: list[Kernel]
 

@@ -53,17 +53,22 @@ class Run:
         return self.receipt.figures.get("accept_length")
 
     @property
-    def speeds(self) -> dict[int, float]:
-        """tok/s by concurrency: the bench's medians, else the smoke run's single figures."""
-        benched = {point.concurrency: point.tok_s for point in self.receipt.speed}
-        if benched:
-            return dict(sorted(benched.items()))
+    def speeds(self) -> dict[str, float]:
+        """tok/s by what was asked: `C=8` by the bench, `smoke C=1` by the smoke run's own prompts.
+
+        The two ask different prompts and must not be compared.
+        """
+        points = sorted(self.receipt.speed, key=lambda point: point.concurrency)
+        return {f"C={point.concurrency}": point.tok_s for point in points} | self._smoked
+
+    @property
+    def _smoked(self) -> dict[str, float]:
         known = {}
         for name, value in self.receipt.figures.items():
             digits = name.removeprefix("tok_s_c")
             if digits != name and digits.isascii() and digits.isdecimal():
                 known[int(digits)] = value
-        return dict(sorted(known.items()))
+        return {f"smoke C={concurrency}": known[concurrency] for concurrency in sorted(known)}
 
 
 @dataclass(frozen=True)
@@ -97,12 +102,12 @@ class History:
         return known[-1] if known else None
 
     @property
-    def speeds(self) -> dict[int, float]:
-        """The newest tok/s by concurrency of what is in service."""
-        known: dict[int, float] = {}
-        for run in self.in_service:
-            known |= run.speeds
-        return dict(sorted(known.items()))
+    def speeds(self) -> dict[str, float]:
+        """The newest tok/s of what is in service, by the bench where there was one."""
+        if self.benched:
+            return {f"C={point.concurrency}": point.tok_s for point in self.benched}
+        known = [run.speeds for run in self.in_service if run.speeds]
+        return known[-1] if known else {}
 
     @property
     def benched(self) -> Sequence[SpeedPoint]:

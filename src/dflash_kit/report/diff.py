@@ -142,10 +142,10 @@ def _checks(a: Receipt, b: Receipt) -> Iterator[Check]:
     before, after = ({x.code: x for x in receipt.checks} for receipt in (a, b))
     for code in dict.fromkeys([*before, *after]):
         old, new = before.get(code), after.get(code)
-        verdicts = (old and old.verdict, new and new.verdict)
-        if verdicts[0] is not verdicts[1]:
+        was, now = old.verdict if old else None, new.verdict if new else None
+        if was is not now:
             measured, step = (new.measured, new.next_step) if new else ("not asked", "")
-            yield Check(code, *verdicts, measured, step)
+            yield Check(code, was, now, measured, step)
 
 
 def _figures(a: Receipt, b: Receipt) -> Iterator[Figure]:

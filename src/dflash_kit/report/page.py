@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from dflash_kit.report import plots, text
 from dflash_kit.report.collect import Fleet, History
+from dflash_kit.report.diff import NOT_MEASURED
 from dflash_kit.smoke.speed import SpeedPoint
 from dflash_kit.verdicts import Verdict
 
@@ -24,6 +25,8 @@ SIGNS = {
     Verdict.INCONCLUSIVE: "?",
     Verdict.SKIP: "–",
 }
+# Of a host's history; older receipts are there when they are asked for.
+RECENT = 10
 
 
 def render(fleet: Fleet) -> str:
@@ -46,16 +49,18 @@ def render(fleet: Fleet) -> str:
         fleet_plots=[plot for plot in drawn if not plot.host],
         plots_of=lambda host: [plot for plot in drawn if plot.host == host],
         signs=SIGNS,
+        recent=RECENT,
         figure=text.figure,
-        concurrencies=concurrencies,
+        asked=asked,
         latency=latency,
-        not_measured=text.NOT_MEASURED,
+        not_measured=NOT_MEASURED,
     )
 
 
-def concurrencies(host: History) -> list[int]:
-    """All at which the host's speed was ever measured."""
-    return sorted({concurrency for run in host.runs for concurrency in run.speeds})
+def asked(host: History) -> list[str]:
+    """All that the host's speed was ever measured with, the bench first."""
+    known = dict.fromkeys(name for run in host.runs for name in run.speeds)
+    return sorted(known, key=lambda name: (not name.startswith("C="), int(name.rpartition("=")[2])))
 
 
 def latency(point: SpeedPoint, name: str) -> str:

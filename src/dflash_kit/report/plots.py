@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any, TypeVar
 
 from markupsafe import Markup, escape
 from matplotlib import rc_context
@@ -30,7 +31,7 @@ LATENCIES: dict[str, tuple[str, Callable[[Round], Percentiles]]] = {
 }
 # A line of its own for each; more would be a tangle, and the table beside it has them all.
 MOST_LINES = 6
-_RC = {
+_RC: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: it can be read aloud, searched and restyled
     "text.parse_math": False,  # a host may have a dollar in its name
     "font.size": 10,
@@ -38,6 +39,7 @@ _RC = {
     "axes.spines.right": False,
 }
 
+Line = TypeVar("Line")
 Draw = Callable[[Axes, Theme], None]
 
 
@@ -67,7 +69,8 @@ class Plot:
         file = folder / f"{self.name}.png"
         with _settings(self.name):
             figure = _figure(self, IN_PICTURE)
-            figure.suptitle(self.title, color=IN_PICTURE.ink, fontsize=10)
+            title = f"{short(self.host, 60)}\n{self.title}" if self.host else self.title
+            figure.suptitle(title, color=IN_PICTURE.ink, fontsize=10)
             figure.savefig(file, dpi=200)
         return file
 
@@ -124,6 +127,15 @@ def file_name(text: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:80] or "unnamed"
 
 
+def _few(lines: dict[str, Line]) -> dict[str, Line]:
+    return dict(list(lines.items())[:MOST_LINES])
+
+
+def _of(lines: dict[str, Line]) -> str:
+    """What a title adds where not all hosts are shown."""
+    return f", first {MOST_LINES} of {len(lines)} hosts" if len(lines) > MOST_LINES else ""
+
+
 # --- tok/s and acceptance over releases ---
 
 Values = dict[str, list[float]]
@@ -136,40 +148,43 @@ def _over_releases(runs: Sequence[Run]) -> Iterator[Plot]:
         families.setdefault(run.family, []).append(run)
     for family, members in families.items():
         speeds: dict[str, Values] = {}
-        accepted: Values = {}
+        accepted: dict[str, Values] = {}
         for run in members:
             release = run.receipt.release
-            for concurrency, values in _speed_values(run).items():
-                line = speeds.setdefault(f"C={concurrency}", {})
-                line.setdefault(release, []).extend(values)
-            accepted.setdefault(release, []).extend(_accept_values(run))
-        accepted = {release: values for release, values in accepted.items() if values}
-        name = file_name(family)
+            for asked, values in _speed_values(run).items():
+                speeds.setdefault(asked, {}).setdefault(release, []).extend(values)
+            for asked, values in _accept_values(run).items():
+                accepted.setdefault(asked, {}).setdefault(release, []).extend(values)
+        name, what = file_name(family), short(", ".join(members[0].receipt.names[1:]), 60)
         if speeds:
-            title = f"tok/s over releases: {short(family, 60)}"
+            title = f"tok/s over releases: {what}"
             yield _lines(f"speed-{name}", title, "tokens per second", speeds, members[0].host)
         if accepted:
-            title = f"acceptance over releases: {short(family, 60)}"
+            title = f"acceptance over releases: {what}"
             unit = "tokens a verify pass"
-            yield _lines(f"acceptance-{name}", title, unit, {"": accepted}, members[0].host)
+            yield _lines(f"acceptance-{name}", title, unit, accepted, members[0].host)
 
 
-def _speed_values(run: Run) -> dict[int, list[float]]:
-    if run.receipt.speed:
-        return {x.concurrency: [y.tok_s for y in x.rounds] for x in run.receipt.speed}
-    return {concurrency: [value] for concurrency, value in run.speeds.items()}
+def _speed_values(run: Run) -> dict[str, list[float]]:
+    """Each round of a bench; the one figure of a smoke run."""
+    rounds = {f"C={x.concurrency}": [y.tok_s for y in x.rounds] for x in run.receipt.speed}
+    return {asked: rounds.get(asked, [value]) for asked, value in run.speeds.items()}
 
 
-def _accept_values(run: Run) -> list[float]:
+def _accept_values(run: Run) -> dict[str, list[float]]:
     rounds = [each for point in run.receipt.speed for each in point.rounds]
-    benched = [each.accept_length for each in rounds if each.accept_length is not None]
-    return benched or ([] if run.accept_length is None else [run.accept_length])
+    known = {
+        "known prompts": [run.accept_length],
+        "bench": [each.accept_length for each in rounds],
+    }
+    values = {asked: [x for x in each if x is not None] for asked, each in known.items()}
+    return {asked: each for asked, each in values.items() if each}
 
 
 def _lines(name: str, title: str, unit: str, lines: dict[str, Values], host: str) -> Plot:
     """Medians, in a band from the least to the greatest value."""
     releases = list(dict.fromkeys(release for line in lines.values() for release in line))
-    shown = dict(list(lines.items())[:MOST_LINES])
+    shown = _few(lines)
 
     def draw(axes: Axes, theme: Theme) -> None:
         for number, (label, line) in enumerate(shown.items()):
@@ -190,7 +205,8 @@ def _lines(name: str, title: str, unit: str, lines: dict[str, Values], host: str
             axes.plot(at, middle, color=colour, marker=marker, label=label, linewidth=1.8)
         axes.set_xticks(range(len(releases)), [short(each, 18) for each in releases])
         axes.margins(x=0.15)
-        axes.set_ylim(bottom=0)
+        top = max(value for line in shown.values() for values in line.values() for value in values)
+        axes.set_ylim(0, 1.12 * top or 1)
         axes.set_ylabel(unit)
 
     said = "; ".join(
@@ -209,7 +225,8 @@ def _latencies(fleet: Fleet) -> Iterator[Plot]:
     benched = {host.host: host.benched for host in fleet.hosts if host.benched}
     for name, (title, read) in LATENCIES.items():
         if benched:
-            yield _latency(f"latency-{name}", title, dict(list(benched.items())[:MOST_LINES]), read)
+            title = f"{title}, by concurrency{_of(benched)}"
+            yield _latency(f"latency-{name}", title, _few(benched), read)
 
 
 def _latency(
@@ -225,8 +242,8 @@ def _latency(
             at = [point.concurrency for point in points]
             ticks |= set(at)
             halves, most = ([_middle(x, read, part) for x in points] for part in ("p50", "p99"))
-            axes.plot(at, halves, color=colour, marker=marker, label=f"{short(host)}, p50")
-            axes.plot(at, most, "--", color=colour, marker=marker, label="p99", markersize=4)
+            axes.plot(at, halves, color=colour, marker=marker, label=short(host))
+            axes.plot(at, most, "--", color=colour, marker=marker, markersize=4)
         axes.set_xscale("log", base=2)
         axes.set_xticks(sorted(ticks), [str(each) for each in sorted(ticks)])
         axes.minorticks_off()
@@ -238,7 +255,7 @@ def _latency(
         + ", ".join(f"C={x.concurrency} p50 {_middle(x, read, 'p50'):.0f} ms" for x in points)
         for host, points in benched.items()
     )
-    return Plot(name, f"{title}, by concurrency", said, draw)
+    return Plot(name, title, said, draw)
 
 
 def _middle(point: SpeedPoint, read: Callable[[Round], Percentiles], part: str) -> float:
@@ -254,7 +271,8 @@ def _by_position(fleet: Fleet) -> Iterator[Plot]:
         for run in host.in_service:
             if run.receipt.accept_by_position:
                 known[host.host] = run.receipt.accept_by_position
-    known = dict(list(known.items())[:MOST_LINES])
+    title = f"acceptance by position{_of(known)}"
+    known = _few(known)
     if not known:
         return
 
@@ -272,4 +290,4 @@ def _by_position(fleet: Fleet) -> Iterator[Plot]:
         f"{host}: " + ", ".join(f"{share:.0%}" for share in shares)
         for host, shares in known.items()
     )
-    yield Plot("acceptance-by-position", "acceptance by position", said, draw)
+    yield Plot("acceptance-by-position", title, said, draw)

@@ -18,11 +18,11 @@ from dflash_kit.verdicts import Verdict
 
 def show_fleet(console: Console, fleet: Fleet) -> None:
     """The fleet, then what asks for somebody to do something."""
-    table = _table("host", "deployment", "verdict", "accept", "tok/s", "since (UTC)")
+    table = _table("host", "release", "verdict", "acceptance", "tok/s", "since (UTC)")
     for host in fleet.hosts:
         table.add_row(
             escape(host.host),
-            escape(host.newest.deployment),
+            escape(host.newest.receipt.release),
             coloured(host.newest.receipt.verdict),
             figure(host.accept_length),
             tok_s(host),
@@ -51,9 +51,10 @@ def steps(run: Run) -> list[str]:
 
 
 def tok_s(host: History) -> str:
-    """`120 (C=1), 410 (C=8)`."""
-    known = [f"{value:,.0f} (C={concurrency})" for concurrency, value in host.speeds.items()]
-    return ", ".join(known) or NOT_MEASURED
+    """`C=1 120`, each a line."""
+    return (
+        "\n".join(f"{asked} {value:,.0f}" for asked, value in host.speeds.items()) or NOT_MEASURED
+    )
 
 
 def figure(value: float | None, digits: int = 2) -> str:
@@ -110,5 +111,5 @@ def _show_rows(
 def _table(*heads: str, title: str | None = None) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for head in heads:
-        table.add_column(head, overflow="fold")
+        table.add_column(head, overflow="fold", no_wrap=head in ("host", "release"))
     return table

@@ -49,13 +49,17 @@ class Bench:
     before: Receipt | None = None
 
     def asked(self, engine: Engine, pair: Pair, concurrency: int) -> Asked:
-        """One round: three waves of requests, but not fewer than LEAST_PROMPTS."""
+        """One round: three waves of requests, but not fewer than LEAST_PROMPTS.
+
+        The tokenizer lies where the engine has it: bench_serving runs out of the same image.
+        """
+        info = engine.server_info()
         prompts = self.prompts or known_prompts(pair)
         count = max(LEAST_PROMPTS, 3 * concurrency)
         return Asked(
             url=self.url,
             key=engine.keys.user,
-            tokenizer=str(pair.target.folder),
+            tokenizer=info.get("tokenizer_path") or info["model_path"],
             prompts=tuple(islice(cycle(prompts.texts), count)),
             tokens=prompts.tokens,
             concurrency=concurrency,

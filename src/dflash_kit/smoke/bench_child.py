@@ -70,6 +70,8 @@ def without_datasets() -> None:
 
 
 def main() -> None:
+    # One thread a core is what torch would take, of the engine's own where they share a container.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     # bench_serving prints what it does; that goes where errors go.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

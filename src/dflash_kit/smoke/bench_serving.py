@@ -13,7 +13,7 @@ from statistics import quantiles
 from threading import Timer
 from typing import IO
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 
 from dflash_kit import paths
 from dflash_kit.engine.probe import DEFAULT_PORT
@@ -51,19 +51,33 @@ class Found(BaseModel):
     itls: list[list[float]]
     errors: list[str]
 
+    @model_validator(mode="after")
+    def _one_entry_a_request(self) -> Found:
+        lists = (self.input_lens, self.output_lens, self.ttfts, self.itls, self.errors)
+        if len({len(entries) for entries in lists}) != 1:
+            raise ValueError("not one entry a request")
+        return self
+
     def good(self, tokens: int) -> list[int]:
-        """The requests that got a whole answer: one that was cut is a failed one, never a fast."""
-        lengths = enumerate(self.output_lens)
-        return [at for at, got in lengths if got == tokens and not self.errors[at]]
+        """The requests that got a whole answer: any other is a failed one, never a fast one."""
+        return [at for at in range(len(self.errors)) if not self._shortcoming(at, tokens)]
+
+    def _shortcoming(self, at: int, tokens: int) -> str:
+        """Why a request has failed, in one line; empty if it has not.
+
+        bench_serving believes that a stream of nothing but an error has the tokens it asked for.
+        """
+        if error := self.errors[at].strip():
+            return error.rsplit("\n", 1)[-1]
+        if not self.ttfts[at]:
+            return "an answer without a token"
+        got = self.output_lens[at]
+        return "" if got == tokens else f"{got} tokens instead of {tokens}"
 
     def first_error(self, tokens: int) -> str:
-        """Why a request failed, in one line; empty if none did."""
-        for error, got in zip(self.errors, self.output_lens, strict=True):
-            if error:
-                return error.strip().rsplit("\n", 1)[-1]
-            if got != tokens:
-                return f"{got} tokens instead of {tokens}"
-        return ""
+        """Why the first failed request failed; empty if none did."""
+        every = (self._shortcoming(at, tokens) for at in range(len(self.errors)))
+        return next(filter(None, every), "")
 
     def round(
         self, tokens: int, accept_length: float | None = None, queue_ms: float | None = None
@@ -117,7 +131,7 @@ class Serving:
         try:
             found = json.loads(answer)
             if "error" in found:
-                raise Undetermined(f"bench_serving: {found['error']}")
+                raise Undetermined(f"bench_serving: {found['error']}: {self._last_words()}")
             return Found.model_validate(found)
         except (ValueError, ValidationError):
             raise Undetermined(f"bench_serving ended: {self._last_words()}") from None
@@ -156,11 +170,11 @@ def serving(command: list[str]) -> Iterator[Serving]:
             )
         except OSError as error:
             raise Undetermined(f"bench_serving: {command[0]}: {error.strerror}") from None
-        with process:
-            try:
-                yield Serving(process, errors)
-            finally:
-                process.kill()
+        try:
+            yield Serving(process, errors)
+        finally:
+            process.kill()
+            process.communicate()  # unlike close(), it does not mind what was never read
 
 
 def command(url: str, key_source: str) -> tuple[list[str], str]:
@@ -177,5 +191,5 @@ def command(url: str, key_source: str) -> tuple[list[str], str]:
         return ["docker", "compose", "exec", "-T", service, "python3", *_MODULE], inside
     raise Undetermined(
         "bench_serving is in the engine's image, and no container of this node gave the keys; "
-        f"run it there: docker compose run --rm smoke bench --url {url}"
+        f"run it there (docs/bench.md): docker compose run --rm smoke bench --url {url}"
     )

@@ -6,30 +6,38 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import requests
 
 from dflash_kit.engine.keys import Keys
 from dflash_kit.errors import CheckFailed, Undetermined
+from dflash_kit.smoke.stream import Stream
 
 REQUEST_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
+LOAD_FIELDS = ("num_total_reqs", "num_used_tokens")
+CHAT = "/v1/chat/completions"
 
 
-@dataclass
-class Stream:
-    """A streamed chat answer, chunk by chunk as it came."""
+class Refused(CheckFailed):
+    """The engine answered 4xx: it does not take the request."""
 
-    chunks: list[str] = field(default_factory=list)
-    finish_reasons: list[str] = field(default_factory=list)
-    usage: dict[str, Any] | None = None
-    done: bool = False
 
-    @property
-    def text(self) -> str:
-        return "".join(self.chunks)
+@dataclass(frozen=True)
+class Load:
+    """Requests that run or wait, and tokens whose memory they hold (the prefix cache's do not
+    count)."""
+
+    requests: int
+    tokens: int
+
+    def within(self, other: Load) -> bool:
+        return self.requests <= other.requests and self.tokens <= other.tokens
+
+    def __str__(self) -> str:
+        return f"{self.requests} requests with {self.tokens} tokens"
 
 
 @dataclass(frozen=True)
@@ -87,66 +95,88 @@ class Engine:
         info: dict[str, Any] = self.get("/server_info").json()
         return info
 
-    def generate(self, text: str, tokens: int) -> dict[str, Any]:
+    def generate(self, text: str, tokens: int, **sampling: Any) -> dict[str, Any]:
         """Exactly `tokens` greedy tokens after `text`: {"output_ids", "meta_info", ...}."""
-        sampling = {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True}
-        return self.post("/generate", {"text": text, "sampling_params": sampling})
+        return self.post("/generate", generate_body(text, tokens, **sampling))
 
-    def chat(self, prompt: str, tokens: int) -> dict[str, Any]:
+    def chat(self, prompt: str, tokens: int, **options: Any) -> dict[str, Any]:
         """A greedy chat answer of at most `tokens` tokens, as the OpenAI API returns it."""
-        return self.post("/v1/chat/completions", self._chat_body(prompt, tokens))
+        return self.post(CHAT, chat_body(prompt, tokens, **options))
 
-    def chat_stream(self, prompt: str, tokens: int) -> Stream:
+    def chat_stream(self, prompt: str, tokens: int, **options: Any) -> Stream:
         """The same, streamed; what is missing from the stream is missing from the result."""
-        body = self._chat_body(prompt, tokens)
-        body |= {"stream": True, "stream_options": {"include_usage": True}}
-        path = "/v1/chat/completions"
-        response = self.request("POST", path, key=self.keys.user, body=body, stream=True)
+        usage = {"include_usage": True}
+        body = chat_body(prompt, tokens, stream=True, stream_options=usage, **options)
         stream = Stream()
-        for event in self._events(expect_ok(response, path)):
+        for event in self.events(self.opened(CHAT, body)):
             if event == "[DONE]":
                 stream.done = True
-                continue
-            chunk = json.loads(event)
-            stream.usage = chunk.get("usage") or stream.usage
-            for choice in chunk.get("choices", []):
-                if content := choice.get("delta", {}).get("content"):
-                    stream.chunks.append(content)
-                if reason := choice.get("finish_reason"):
-                    stream.finish_reasons.append(reason)
+            else:
+                stream.add(json.loads(event))
         return stream
+
+    def opened(self, path: str, body: dict[str, Any]) -> requests.Response:
+        """A streamed answer of which nothing is read yet; the caller reads or closes it."""
+        response = self.request("POST", path, key=self.keys.user, body=body, stream=True)
+        return expect_ok(response, path)
+
+    def load(self) -> Load:
+        """What the engine works on right now, over all its schedulers."""
+        loads = self.get("/v1/loads?include=core").json()["loads"]
+        return Load(*(sum(load[name] for load in loads) for name in LOAD_FIELDS))
 
     def metrics(self) -> dict[str, float]:
         """Samples of /metrics as {"name{labels}": value}."""
         return parse_metrics(self.get("/metrics").text)
 
-    def _chat_body(self, prompt: str, tokens: int) -> dict[str, Any]:
-        return {
-            "model": "default",
-            "messages": [{"role": "user", "content": prompt}],
-            "temperature": 0,
-            "max_tokens": tokens,
-        }
-
-    def _events(self, response: requests.Response) -> Iterator[str]:
-        deadline = time.monotonic() + self.seconds
+    def events(self, response: requests.Response) -> Iterator[str]:
+        """The data of each event, until the stream ends or the deadline has passed."""
+        deadline, seen = time.monotonic() + self.seconds, 0
         try:
             for line in response.iter_lines():
                 if time.monotonic() > deadline:
                     raise requests.Timeout("the stream did not end")
                 if line.startswith(b"data: "):
+                    seen += 1
                     yield line.removeprefix(b"data: ").decode()
         except requests.ConnectionError as error:
             # requests calls it so when a stream stalls.
-            if "timed out" in str(error):
-                raise requests.Timeout("the stream stalled") from None
-            raise
+            if "timed out" not in str(error):
+                raise
+            if seen:  # it had an answer, and lost it
+                how_long = f"{self.seconds:.0f} s"
+                raise CheckFailed(
+                    f"a stream stood still for {how_long} after {seen} events"
+                ) from None
+            raise requests.Timeout("the stream stalled") from None
+
+
+def chat_body(prompt: str, tokens: int, **options: Any) -> dict[str, Any]:
+    """A greedy chat request with one message; `options` win."""
+    return {
+        "model": "default",
+        "messages": [{"role": "user", "content": prompt}],
+        "temperature": 0,
+        "max_tokens": tokens,
+    } | options
+
+
+def generate_body(text: str, tokens: int, **sampling: Any) -> dict[str, Any]:
+    """A greedy request for exactly `tokens` tokens after `text`; `sampling` wins."""
+    greedy = {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True}
+    return {"text": text, "sampling_params": greedy | sampling}
 
 
 def expect_ok(response: requests.Response, path: str) -> requests.Response:
-    """The response if its status is 200; otherwise CheckFailed with the answer's first words."""
-    if response.status_code != 200:
-        raise CheckFailed(f"{path} answered {response.status_code}: {response.text[:120]!r}")
+    """The response if its status is 200.
+
+    Raises:
+        Refused, CheckFailed: 4xx, or anything else, with the answer's first words.
+    """
+    status = response.status_code
+    if status != 200:
+        kind = Refused if 400 <= status < 500 else CheckFailed
+        raise kind(f"{path} answered {status}: {response.text[:120]!r}")
     return response
 
 

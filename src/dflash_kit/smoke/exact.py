@@ -81,7 +81,7 @@ def run(engine: Engine, prompts: Iterable[Exact], concurrency: int) -> ExactRun:
     def one(prompt: Exact) -> Generated:
         answer: dict[str, Any] = engine.generate(prompt.prompt_text, len(prompt.output_ids))
         said = answer["meta_info"]
-        accepted = next((said[name] for name in ACCEPTED if said.get(name)), [])
+        accepted: list[int] = next((said[name] for name in ACCEPTED if said.get(name)), [])
         passes = said.get("spec_verify_ct", 0)
         return Generated(prompt.output_ids, answer["output_ids"], passes, accepted)
 

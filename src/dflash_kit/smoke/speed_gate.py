@@ -4,7 +4,7 @@ Tokens per second are acceptance times steps per second times the share of the t
 requests decode at all. A better draft can hide a slower step, and the other way round: each is
 judged by itself. A quantity is worse where two things hold: its median fell by more than the noise,
 and each of its rounds is worse than each round of the earlier run. The second alone is wrong in 1
-of 252 pairs of equal runs with five rounds each, however a round's figures are distributed. Where
+of 3432 pairs of equal runs with seven rounds each, however a round's figures are distributed. Where
 only the first holds, nothing is proved, and the answer is neither PASS nor FAIL.
 """
 
@@ -17,8 +17,8 @@ from statistics import median
 from dflash_kit.smoke.speed import SpeedPoint, noise
 from dflash_kit.verdicts import Verdict
 
-# Fewer say too little: equal runs of three rounds are apart in 1 of 20 pairs.
-LEAST_ROUNDS = 5
+# Fewer say too little: equal runs of five rounds are apart in 1 of 252 pairs, of three in 1 of 20.
+LEAST_ROUNDS = 7
 # With more noise than this a slow-down by 30 % is often missed (tests/unit/test_smoke_speed_gate).
 MOST_NOISE = 0.15
 

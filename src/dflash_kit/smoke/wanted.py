@@ -39,6 +39,11 @@ class Answer(BaseModel):
     prompt: str
     answer: str
 
+    @property
+    def room(self) -> int:
+        """More tokens than the answer can have: each is at least a byte, and one ends it."""
+        return len(self.answer.encode()) + 1
+
 
 class Exact(BaseModel):
     """A prompt that is already in the chat template, and the greedy token ids after it."""
@@ -52,6 +57,10 @@ class KnownAnswers(BaseModel):
 
     answers: list[Answer] = Field(min_length=1)
     exact: list[Exact] = Field(min_length=1)
+
+    @property
+    def longest(self) -> Answer:
+        return max(self.answers, key=lambda answer: len(answer.answer))
 
 
 def load_known_answers(pair: Pair) -> KnownAnswers:
