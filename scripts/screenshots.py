@@ -1,6 +1,7 @@
 """The report in a headless Chromium: it must fit a phone, ask no network and make no noise.
 
-Writes a picture of each way to look at it (--full: of the whole page) and the page as printed.
+Writes a picture of each way to look at it: of one screen; with --full of the whole page, and its
+PDF as printed.
 """
 
 import argparse
@@ -22,7 +23,7 @@ VIEWS = {
     "print": (794, 1123, "light", "print"),  # A4 at 96 pixels an inch
 }
 OVERFLOW = """() => [...document.querySelectorAll("body *")]
-  .filter(each => each.getBoundingClientRect().right > innerWidth + 0.5
+  .filter(each => Math.max(each.getBoundingClientRect().right, each.scrollWidth) > innerWidth + 0.5
     && getComputedStyle(each).position !== "absolute")
   .map(each => each.tagName.toLowerCase() + ": " + each.textContent.trim().slice(0, 40))"""
 WIDTHS = "() => [document.scrollingElement.scrollWidth, innerWidth]"
@@ -78,7 +79,7 @@ def look(browser: Browser, file: Path, out: Path, name: str, full: bool) -> list
     found += [f"asked for {url}" for url in asked if url != file.resolve().as_uri()]
     found += faults(page, width)
     page.screenshot(path=out / f"{name}.png", full_page=full)
-    if medium == "print":
+    if full and medium == "print":
         page.pdf(path=out / "print.pdf", format="A4", print_background=False)
     context.close()
     return [f"{name}: {line}" for line in found]

@@ -37,7 +37,7 @@ def generate(handler: Handler, request: dict[str, Any]) -> None:
         answer = engine.generate(text, tokens, together)
         if text in engine.known_prompts and fake_state.wrong_ids(engine, text, tokens):
             answer["output_ids"] = damaged(answer["output_ids"])
-        if engine.has(Fault.SAME_TOKEN):
+        if engine.has(Fault.SAME_TOKEN) or (sampled and engine.has(Fault.LOOPS)):
             answer["output_ids"] = [7] * tokens
         answer["meta_info"] |= fake_state.meta(engine, text)
         if sampled and (ids := engine.sample(tokens, sampling.get("min_p", 0))):

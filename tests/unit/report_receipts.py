@@ -9,6 +9,7 @@ from typing import Any
 from dflash_kit.smoke.checks import CHECKS, Tier, required
 from dflash_kit.smoke.receipt import Host, Receipt, to_json
 from dflash_kit.smoke.speed import Percentiles, Round, SpeedPoint
+from dflash_kit.smoke.speed_gate import LEAST_ROUNDS
 from dflash_kit.verdicts import Record, Verdict, overall
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -19,7 +20,7 @@ def speed(
     seed: int,
     step_ms: float = 20.0,
     accept: float | None = 4.0,
-    rounds: int = 5,
+    rounds: int = LEAST_ROUNDS,
     spread: float = 0.01,
 ) -> list[SpeedPoint]:
     """Rounds at 1, 8 and 32 requests at a time, `spread` apart."""

@@ -47,7 +47,10 @@ def smoke(
     tier=Tier.QUICK,
     watched=True,
 ):
-    """The receipt of a run against a fake; `asked`: profile and point to hold it to."""
+    """The receipt of a run against a fake.
+
+    `asked`: profile and point to hold it to. `watched`: whether its container is seen.
+    """
     with serving(FakeEngine(fault, point, PROFILE)) as fake:
         engine = Engine(fake.url, KEYS, "a test", seconds)
         wanted = Wanted(fake.lock, **(asked or {}))

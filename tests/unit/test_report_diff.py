@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from dflash_kit.cli import app
 from dflash_kit.report.diff import compare
 from dflash_kit.smoke.receipt import Host, to_json
+from dflash_kit.smoke.speed_gate import LEAST_ROUNDS
 from dflash_kit.verdicts import Verdict
 
 OLD, NEW = "0.5.11-dflash.1", "0.5.11-dflash.2"
@@ -100,7 +101,7 @@ def test_worse_acceptance_is_told_from_a_worse_step():
 
 def test_speeds_that_cannot_be_compared_are_not():
     a = speed(1)
-    assert meaning(a, speed(2, rounds=1)) == "fewer than 5 rounds"
+    assert meaning(a, speed(2, rounds=1)) == f"fewer than {LEAST_ROUNDS} rounds"
     assert meaning(a, []) == "not measured in B"
     others = [point.model_copy(update={"prompts": 99}) for point in speed(2, step_ms=40)]
     assert meaning(a, others) == "other prompts"

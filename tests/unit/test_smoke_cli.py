@@ -12,6 +12,7 @@ import pytest
 from fake_engine import KEYS, FakeEngine
 from fake_engine_http import serving
 from fake_faults import Fault
+from fake_state import LOG
 
 from dflash_kit import paths
 from dflash_kit.errors import InputError
@@ -33,7 +34,7 @@ def keys(tmp_path):
         file = tmp_path / role
         file.write_text(getattr(KEYS, role) + "\n")
         file.chmod(0o600)
-    return ["--key-file", tmp_path / "user", "--admin-key-file", tmp_path / "admin"]
+    return ["--key-file", tmp_path / "user", "--admin-key-file", tmp_path / "admin", "--outside"]
 
 
 def smoke(*arguments, **environment):
@@ -61,7 +62,7 @@ def test_table_and_receipt_of_a_good_engine(keys, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     for code in required(Tier.QUICK):
         assert re.search(rf"\b{code} +(PASS|SKIP)", done.stdout), code
-    assert "PASS (24 passed, 2 skipped in" in done.stdout
+    assert re.search(r"PASS \(\d+ passed, 5 skipped in", done.stdout)
     assert done.stderr == f"receipt: {file}\n"
     assert json.loads(file.read_text())["verdict"] == "PASS"
 
@@ -75,10 +76,12 @@ def test_failed_check_is_exit_1_with_the_next_step(keys, tmp_path):
 
 
 def test_check_without_answer_is_exit_3(keys, tmp_path):
-    with fake(Fault.DIES_MIDWAY) as engine:
-        done = smoke("--url", engine.url, "--receipt", tmp_path / "receipt.json", *keys)
+    with fake() as engine:
+        options = ["--url", engine.url, "--receipt", tmp_path / "receipt.json", *keys[:-1]]
+        done = smoke(*options, PATH=str(tmp_path))  # no docker
     assert done.returncode == 3
-    assert "INCONCLUSIVE" in done.stdout
+    assert re.search(r"processes +INCONCLUSIVE", done.stdout)
+    assert "give --container NAME" in done.stdout
 
 
 def test_json_is_the_receipt_alone(tmp_path, keys):
@@ -86,6 +89,7 @@ def test_json_is_the_receipt_alone(tmp_path, keys):
         port = engine.url.rpartition(":")[2]
         done = smoke(
             "--json",
+            "--outside",
             "--receipt",
             tmp_path / "receipt.json",
             DFLASH_KIT_PORT=port,
@@ -119,7 +123,17 @@ def test_no_key_is_ever_shown(keys, tmp_path, fault):
         assert "Bearer <key>" in file.read_text()
 
 
-def test_keys_of_the_compose_service(tmp_path):
+INSPECTED = """[{"Id": "c1", "Image": "sha256:abc", "RestartCount": 0,
+"State": {"Running": true, "StartedAt": "2026-01-01T10:00:00Z", "Pid": 7}}]"""
+TOP = """PID STAT RSS COMMAND
+7 Ssl 41216 dflash-kit serve
+8 Sl 921600 sglang::scheduler
+"""
+
+
+def test_keys_and_container_of_the_compose_service(tmp_path):
+    for name, text in {"inspect": INSPECTED, "top": TOP, "log": "\n".join(LOG)}.items():
+        (tmp_path / name).write_text(text)
     docker = tmp_path / "docker"
     docker.write_text(
         "#!/bin/sh\n"
@@ -128,6 +142,10 @@ def test_keys_of_the_compose_service(tmp_path):
         f'"compose exec -T engine dflash-kit keys show admin") echo {KEYS.admin};;\n'
         '"compose ps --quiet engine") echo c1;;\n'
         '"inspect --format {{.Image}} c1") echo sha256:abc;;\n'
+        '"ps --no-trunc --quiet --filter publish="*) echo c1;;\n'
+        f'"inspect --type container c1") cat {tmp_path}/inspect;;\n'
+        f'"top c1 -eo pid,stat,rss,args") cat {tmp_path}/top;;\n'
+        f'"logs --since 2026-01-01T10:00:00Z c1") cat {tmp_path}/log;;\n'
         "*) exit 1;; esac\n"
     )
     docker.chmod(0o755)
@@ -140,7 +158,11 @@ def test_keys_of_the_compose_service(tmp_path):
             PATH=f"{tmp_path}:{os.environ['PATH']}",
         )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads((tmp_path / "receipt.json").read_text())["image"] == "sha256:abc"
+    receipt = json.loads((tmp_path / "receipt.json").read_text())
+    assert receipt["image"] == "sha256:abc"
+    found = {check["code"]: check["measured"] for check in receipt["checks"]}
+    assert found["processes"] == "2 processes, the same"
+    assert found["ranks"] == "1 of 1"
 
 
 def test_no_keys_anywhere(tmp_path):
@@ -170,6 +192,7 @@ def test_nobody_there_is_one_line(keys):
         (["--url", "http://"], "wanted http://HOST:PORT"),
         (["--url", "http://[::1"], "wanted http://HOST:PORT"),
         (["--point", "fast"], "wanted one of: latency, throughput"),
+        (["--hours", "2"], "--hours: goes with --tier soak"),
         (["--url", "http://elsewhere.invalid"], "give --key-file and --admin-key-file"),
     ],
 )

@@ -6,7 +6,9 @@ import pytest
 import requests
 from fake_engine import KEYS
 
+from dflash_kit import paths
 from dflash_kit.errors import InputError
+from dflash_kit.smoke.checks import table
 from dflash_kit.smoke.client import Engine, parse_metrics, total
 from dflash_kit.smoke.exact import ExactRun, Generated
 from dflash_kit.smoke.receipt import Receipt, redacted, to_json, write
@@ -106,3 +108,8 @@ def test_answer_that_is_no_json_is_wrong(kind):
     suite.record_error("code", "an answer", kind("Expecting value", "<html>", 0))
     record = suite.records["code"]
     assert (record.verdict, record.measured) == (Verdict.FAIL, "the answer is not JSON")
+
+
+def test_the_docs_have_every_check():
+    """After a change of CHECKS: put checks.table() into docs/smoke.md."""
+    assert (paths.ROOT / "docs" / "smoke.md").read_text().endswith("-->\n" + table())

@@ -18,7 +18,7 @@ from dflash_kit.verdicts import Verdict
 
 def show_fleet(console: Console, fleet: Fleet) -> None:
     """The fleet, then what asks for somebody to do something."""
-    table = _table("host", "release", "verdict", "acceptance", "tok/s", "since (UTC)")
+    table = _table("host", "release", "verdict", "accept", "tok/s", "since")
     for host in fleet.hosts:
         table.add_row(
             escape(host.host),
@@ -26,7 +26,7 @@ def show_fleet(console: Console, fleet: Fleet) -> None:
             coloured(host.newest.receipt.verdict),
             figure(host.accept_length),
             tok_s(host),
-            f"{host.since:%Y-%m-%d %H:%M}",
+            f"{host.since:%Y-%m-%d}",
         )
     console.print(table)
     for host in fleet.hosts:
@@ -82,6 +82,8 @@ def show_diff(console: Console, diff: Diff, names: tuple[str, str]) -> None:
     console.print(f"A {coloured(a)}, B {coloured(b)}: {MEANING[diff.verdict]}")
 
 
+# Columns of the fleet that are never broken: those with free text give way.
+_WHOLE = ("release", "verdict", "accept", "tok/s", "since")
 MEANING = {
     Verdict.PASS: "B is not worse",
     Verdict.FAIL: "B is worse",
@@ -109,7 +111,9 @@ def _show_rows(
 
 
 def _table(*heads: str, title: str | None = None) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
     for head in heads:
-        table.add_column(head, overflow="fold", no_wrap=head in ("host", "release"))
+        table.add_column(head, overflow="fold", no_wrap=head in _WHOLE)
     return table

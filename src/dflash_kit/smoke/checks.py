@@ -130,6 +130,12 @@ CHECKS: dict[str, Asked] = {
 KNOWN_ENGINE = (*RUNGS, "release", "patches", "tree", "deployment")
 
 
+def table() -> str:
+    """The checks as docs/smoke.md lists them, in the order in which they run."""
+    rows = [f"| `{code}` | {asked.says} | {asked.tier} |" for code, asked in CHECKS.items()]
+    return "\n".join(["| code | what it proves | tier |", "|---|---|---|", *rows]) + "\n"
+
+
 def required(tier: Tier) -> list[str]:
     """The codes that a run of `tier` must answer, in order."""
     also = KNOWN_ENGINE if tier is Tier.BENCH else ()

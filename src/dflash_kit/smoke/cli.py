@@ -77,8 +77,9 @@ def smoke(
     image: ImageOption = "",
     tier: Annotated[Tier, typer.Option(help="How much to ask.")] = Tier.QUICK,
     hours: Annotated[
-        float, typer.Option(help="How long the tier soak lasts.", min=0.0001, max=1000)
-    ] = 1.0,
+        float | None,
+        typer.Option(help="How long the tier soak lasts; default: 1.", min=0.0001, max=1000),
+    ] = None,
     container_name: Annotated[
         str,
         typer.Option(
@@ -103,13 +104,15 @@ def smoke(
 
     if tier is Tier.BENCH:
         raise InputError("--tier: got bench, which is a command of its own: dflash-kit bench")
+    if hours is not None and tier is not Tier.SOAK:
+        raise InputError(f"--hours: goes with --tier soak, got --tier {tier}")
     wanted = Wanted(
         load_lock(release or default_release()), profile or None, point or None, deployment or None
     )
     engine, wanted = reach(url, wanted, image, key_file, admin_key_file)
     watched = container.choose(engine.url, container_name, container_facts, outside)
     with output.live_line(engine.url, tier) as progress:
-        result = runner.run(engine, wanted, progress, tier, container=watched, hours=hours)
+        result = runner.run(engine, wanted, progress, tier, container=watched, hours=hours or 1.0)
     finish(result, engine, as_json, receipt_file)
 
 

@@ -144,10 +144,8 @@ class Engine:
             if "timed out" not in str(error):
                 raise
             if seen:  # it had an answer, and lost it
-                how_long = f"{self.seconds:.0f} s"
-                raise CheckFailed(
-                    f"a stream stood still for {how_long} after {seen} events"
-                ) from None
+                problem = f"a stream stood still for {self.seconds:.0f} s after {seen} events"
+                raise CheckFailed(problem) from None
             raise requests.Timeout("the stream stalled") from None
 
 

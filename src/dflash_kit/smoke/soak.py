@@ -111,9 +111,9 @@ def ask(suite: Suite, prompt: Exact, soak: Soak, random: Random) -> None:
         got = answer["output_ids"]
         steps = answer["meta_info"].get("spec_verify_ct") or len(got) - 1
         problem = degenerate.token_problem(got)
-        if not sampled and got != prompt.output_ids[:tokens]:
+        if not problem and not sampled and got != prompt.output_ids[:tokens]:
             problem = "a greedy answer is not the reference's"
-        elif len(got) != tokens:
+        elif not problem and len(got) != tokens:
             problem = f"{len(got)} tokens, wanted {tokens}"
     except (requests.RequestException, KitError) as error:
         steps = 0
