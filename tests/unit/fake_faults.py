@@ -15,7 +15,7 @@ class Fault(StrEnum):
     HANGS = "no generation is ever answered"
     CHAT_HANGS = "no chat is ever answered"
     FIRST_TOKEN_LATE = "the first token comes late"
-    CRASHES_AFTER_MANY = "ends after 30 requests to generate"
+    CRASHES_AFTER_MANY = "ends after 20 requests to generate"
     SOME_500 = "one in 50 requests to generate gets 500"
     DIES_MIDWAY = "ends at the first of the exact prompts"
 

@@ -12,7 +12,7 @@ from dflash_kit.errors import Undetermined
 from dflash_kit.smoke.container import Process, Seen
 
 LATE_SECONDS = 4.0
-CRASH_AFTER, DIES_AFTER, ONE_IN = 30, 20, 50
+CRASH_AFTER, DIES_AFTER, ONE_IN = 20, 20, 50
 CREEP_MIB = {Fault.MEMORY_CREEPS: 1.0, Fault.MEMORY_CREEPS_SLOWLY: 0.05}
 LOOP = "It is so. " * 12
 GARBAGE = "The answer \ufffd\ufffd is."
