@@ -127,7 +127,7 @@ for capability in {CAPABILITIES}:
         environment={"SCRIPT": script},
         read_only=True,
         cap_drop=["ALL"],
-        tmpfs={"/tmp": "size=4g,exec", "/var/lib/dflash-kit/cache": "mode=1777,exec"},
+        tmpfs={"/tmp": "size=4g,exec", "/var/lib/dflash-kit/cache": "uid=10001,gid=10001,exec"},
         remove=True,
     )
     print(said.decode())
