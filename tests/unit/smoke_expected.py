@@ -55,3 +55,15 @@ def skipped(tier: Tier, point: str = "latency") -> dict[str, str]:
     """The codes that a healthy engine without a GPU skips in a run of `tier`."""
     codes = [*ALWAYS, *PARSERS, *BY_POINT[point]]
     return {code: SKIP for code in codes if code in required(tier)}
+
+
+def table(faults: dict[str, Expected]) -> str:
+    """The matrix of docs/smoke-faults.md: each fault, the tier that catches it, the codes."""
+    rows = []
+    for fault, expected in faults.items():
+        failed = [f"`{code}`" for code, verdict in expected.codes.items() if verdict == FAIL]
+        others = [f"`{code}`" for code in expected.codes if f"`{code}`" not in failed]
+        named = ", ".join(others) if len(others) < 5 else f"{len(others)} codes after it"
+        unjudged = f"; cannot be judged: {named}" if others else ""
+        rows.append(f"| {fault} | {expected.tier} | {', '.join(failed)}{unjudged} |")
+    return "\n".join(["| the engine | tier | fails |", "|---|---|---|", *rows]) + "\n"

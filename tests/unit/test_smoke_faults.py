@@ -10,7 +10,7 @@ import smoke_faults_state
 import yaml
 from fake_engine import default_lock
 from fake_faults import Fault
-from smoke_expected import skipped
+from smoke_expected import skipped, table
 from smoke_run import PROFILE, few_known_answers, not_passed, smoke  # noqa: F401
 
 from dflash_kit import paths
@@ -181,3 +181,9 @@ def test_missing_check_is_not_a_pass(tmp_path, monkeypatch):
     missing = next(record for record in receipt.checks if record.code == "exact-c1")
     assert missing.measured.startswith("no record; ")
     assert "no_such_module" in missing.measured
+
+
+def test_the_matrix_in_the_docs_is_what_is_tested():
+    shown = (paths.IMAGES.parent / "docs" / "smoke-faults.md").read_text()
+    everything = FAULTS | smoke_faults_speed.FAULTS
+    assert table(everything) in shown, f"docs/smoke-faults.md needs:\n{table(everything)}"
