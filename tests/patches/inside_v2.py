@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from sglang.srt.arg_groups import speculative_hook
 from sglang.srt.managers import tokenizer_manager
 from sglang.srt.managers.scheduler import Scheduler
 from sglang.srt.managers.scheduler_components.batch_result_processor import (
@@ -20,134 +21,41 @@ from sglang.srt.model_executor import (
     forward_batch_info,
     pool_configurator,
 )
-from sglang.srt.model_executor.cuda_graph_config import default_cuda_graph_config
-from sglang.srt.model_executor.forward_batch_info import ForwardMode
+from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
 from sglang.srt.model_executor.model_runner_components import spec_aux_hidden_state
 from sglang.srt.model_executor.runner import base_runner
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
-from sglang.srt.speculative import dflash_utils, dflash_worker_v2, draft_worker_common
+from sglang.srt.speculative import dflash_utils, draft_worker_common
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from starlette.routing import WebSocketRoute
+from worker_v2 import (
+    FALLBACKS,
+    MISSING,
+    VOCABULARY,
+    broken,
+    count_draft_pass,
+    decode_step,
+    draft_batch,
+    graph_arguments,
+    no_fused_projection,
+    start_worker,
+    worker_with_layers,
+)
+
+__all__ = [
+    "FALLBACKS",
+    "MISSING",
+    "broken",
+    "count_draft_pass",
+    "decode_step",
+    "draft_batch",
+    "graph_arguments",
+    "no_fused_projection",
+    "start_worker",
+    "worker_with_layers",
+]
 
 sampling_accept = dflash_utils.compute_dflash_sampling_correct_drafts_and_bonus
-VOCABULARY = 16
-
-
-class Drafted(Exception):
-    """The draft's pass is over, and the target's begins."""
-
-
-def worker(requests: int, block_size: int, **attributes: Any) -> Any:
-    """A DFlashWorkerV2 as __init__ leaves it, less the models and the KV pools."""
-    made: Any = object.__new__(dflash_worker_v2.DFlashWorkerV2)
-    model = SimpleNamespace(
-        get_input_embeddings=lambda: torch.nn.Embedding(VOCABULARY, 4),
-        lm_head=SimpleNamespace(weight=torch.zeros(VOCABULARY, 4)),
-    )
-    table = SimpleNamespace(
-        req_to_token=torch.arange((requests + 1) * 64).view(requests + 1, 64).int()
-    )
-    target = SimpleNamespace(model=model, req_to_token_pool=table)
-    vars(made).update(
-        device=torch.device("cpu"),
-        ps=SimpleNamespace(tp_rank=0),
-        page_size=1,
-        block_size=block_size,
-        draft_passes={"cuda_graph": 0, "eager": 0},
-        verify_passes={"cuda_graph": 0, "eager": 0},
-        use_compact_draft_cache=False,
-        model_runner=target,
-        _target_worker=SimpleNamespace(model_runner=target),
-        _draft_sampler=None,
-        _mask_token_id=3,
-        _need_mamba_verify_commit=False,
-        _block_pos_offsets=torch.arange(block_size),
-        _draft_block_ids_buf=None,
-        _draft_block_spec_info=None,
-        _use_triton_prepare_block=False,
-        _use_triton_accept_bonus=False,
-        _append_target_hidden_to_draft_kv_by_loc=lambda **_: None,
-        _greedy_sample_from_vocab_parallel_head=lambda hidden_states, lm_head: torch.zeros(
-            len(hidden_states), dtype=torch.int64
-        ),
-    )
-    vars(made).update(attributes)
-    return made
-
-
-def decode_batch(requests: int) -> Any:
-    lengths = torch.full((requests,), 5)
-    return SimpleNamespace(
-        forward_mode=ForwardMode.DECODE,
-        is_extend_in_batch=False,
-        has_grammar=False,
-        sampling_info=None,
-        return_logprob=False,
-        reqs=[],
-        spec_info=draft_worker_common.make_draft_input_v2(
-            bonus_tokens=torch.zeros(requests, dtype=torch.int64), new_seq_lens=lengths
-        ),
-        seq_lens=lengths,
-        seq_lens_cpu=lengths.clone(),
-        seq_lens_sum=int(lengths.sum()),
-        req_pool_indices=torch.arange(1, requests + 1),
-    )
-
-
-def draft_output(in_graph: bool, tokens: int) -> Any:
-    hidden = torch.zeros(tokens, 4)
-    return SimpleNamespace(
-        logits_output=SimpleNamespace(hidden_states=hidden), can_run_graph=in_graph
-    )
-
-
-def draft_batch(monkeypatch: pytest.MonkeyPatch, requests: int, block_size: int) -> Any:
-    """The ForwardBatch of one real draft pass."""
-    built: list[Any] = []
-
-    def forward(batch: Any) -> Any:
-        built.append(batch)
-        raise Drafted
-
-    made = worker(requests, block_size, draft_model_runner=SimpleNamespace(forward=forward))
-    with pytest.raises(Drafted):
-        made.forward_batch_generation(decode_batch(requests))
-    return built[0]
-
-
-def decode_step(verify_in_graph: bool = True, draft_in_graph: bool = True) -> tuple[Any, Any]:
-    """The worker and the result of one real decode step of two requests."""
-    requests, block = 2, 4
-
-    class Verify:
-        def __init__(self, **_: Any) -> None:
-            pass
-
-        def prepare_for_verify(self, *_: Any) -> tuple[None, None]:
-            return None, None
-
-    def verified(**_: Any) -> Any:
-        logits = SimpleNamespace(
-            hidden_states=torch.zeros(requests * block, 4),
-            next_token_logits=torch.zeros(requests * block, VOCABULARY),
-        )
-        return SimpleNamespace(logits_output=logits, can_run_cuda_graph=verify_in_graph)
-
-    drafted = draft_output(draft_in_graph, requests * block)
-    made = worker(
-        requests, block, draft_model_runner=SimpleNamespace(forward=lambda _: drafted)
-    )
-    made._target_worker.forward_batch_generation = verified
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dflash_worker_v2, "DFlashVerifyInput", Verify)
-        result = made.forward_batch_generation(decode_batch(requests))
-    return made, result
-
-
-def count_draft_pass(_: pytest.MonkeyPatch, in_graph: bool) -> tuple[dict[str, int], bool | None]:
-    """The worker's counters after one draft pass, and what is handed on to the metrics."""
-    made, result = decode_step(draft_in_graph=in_graph)
-    return made.draft_passes, result.draft_can_run_cuda_graph
 
 
 def process_decode(collector: Any, result: GenerationBatchResult, stop: Callable[[], None]) -> None:
@@ -275,6 +183,8 @@ def pool_owner(
     monkeypatch.setattr(
         pool_configurator, "get_parallel", lambda: SimpleNamespace(attn_tp_size=ranks)
     )
+    for kind in ("mambaish_config", "is_deepseek_dsa", "is_minimax_sparse"):
+        monkeypatch.setattr(pool_configurator, kind, lambda _: None)
     return SimpleNamespace(
         spec_algorithm=SpeculativeAlgorithm.DFLASH,
         is_draft_worker=False,
@@ -284,6 +194,8 @@ def pool_owner(
             speculative_draft_attention_backend="triton",
             dcp_size=1,
             enable_hisparse=False,
+            enable_dsa_cache_layer_split=False,
+            max_total_tokens=None,
         ),
         kv_cache_dtype=dtype,
         kv_cache_dtype_str=flag,
@@ -309,20 +221,8 @@ def without_dflash(owner: Any) -> None:
     owner.spec_algorithm = SpeculativeAlgorithm.NONE
 
 
-def graph_arguments(sizes: list[int], disabled: bool = False) -> dict[str, Any]:
-    """Arguments with graphs of `sizes`, as they are when speculative decoding looks at them."""
-    config = default_cuda_graph_config()
-    config.decode.bs, config.decode.max_bs = sizes, max(sizes)
-    if disabled:
-        config.decode.backend = "disabled"
-    return {"cuda_graph_config": config}
-
-
 def handle_speculative_decoding(args: ServerArgs) -> None:
-    from sglang.srt.arg_groups import speculative_hook
-
-    # A draft's backend is no matter of what is looked at here.
-    speculative_hook.handle_speculative_decoding(args)
+    speculative_hook._handle_dflash(args)
 
 
 def start_target(target: Any, args: ServerArgs) -> None:
@@ -347,7 +247,6 @@ def verify_attention(
 ) -> torch.Tensor:
     """torch_native's answer for a verify block."""
     from sglang.srt.layers.attention.torch_native_backend import TorchNativeAttnBackend
-    from sglang.srt.model_executor.forward_batch_info import ForwardBatch
 
     runner = SimpleNamespace(device="cpu", req_to_token_pool=table, token_to_kv_pool=pool)
     backend = TorchNativeAttnBackend(runner)

@@ -46,9 +46,7 @@ def test_draft_batch_carries_the_count(draft_batch: Callable[[], Any]) -> None:
 
 @pytest.mark.usefixtures("expert_parallel")
 @pytest.mark.parametrize("gathered", [False, True])
-def test_missing_count_is_never_a_stale_one(
-    draft_batch: Callable[[], Any], gathered: bool
-) -> None:
+def test_missing_count_is_never_a_stale_one(draft_batch: Callable[[], Any], gathered: bool) -> None:
     assert count_after(replace(draft_batch(), num_token_non_padded=None), gathered) == TOKENS
 
 

@@ -149,8 +149,9 @@ RAW = re.compile(
     re.VERBOSE,
 )
 
-# Functions that blank what they are given.
+# Functions that blank what they are given, and what is quoted in a docstring.
 BLANKED = re.compile(
+    r"``[^`]*``|"
     r"\b(?:redacted_config|resolved_config_dict)\(\s*"
     r"(?:dataclasses\.)?(?:asdict|vars)\([\w.]*server_args\)"
 )
