@@ -19,7 +19,8 @@ def parsed(file: Path, **arguments: Any) -> Any:
     file.write_text(yaml.safe_dump({k.replace("_", "-"): v for k, v in arguments.items()}))
     parser = argparse.ArgumentParser()
     ServerArgs.add_cli_args(parser)
-    given = ConfigArgumentMerger(parser).merge_config_with_args(["--config", str(file)])
+    given = ["--model-path", "dummy"]
+    given += ConfigArgumentMerger(parser).merge_config_with_args(["--config", str(file)])
     return parser.parse_args(given)
 
 
