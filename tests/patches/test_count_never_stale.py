@@ -25,4 +25,5 @@ def test_a_batch_without_the_count(
     count = inside.count_after(
         batch, requests, BLOCK, expert_parallel=False, gathered=False, stale=STALE
     )
-    assert count == requests * BLOCK
+    wanted = requests * BLOCK
+    assert count == wanted

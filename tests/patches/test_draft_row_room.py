@@ -51,4 +51,5 @@ def test_the_reserve_stays_in_the_row(page_size: int, monkeypatch: pytest.Monkey
         batch
     )
     (length,) = reserved
-    assert length <= CONTEXT + get_req_to_token_extra_context_len(args)
+    width = CONTEXT + get_req_to_token_extra_context_len(args)
+    assert length <= width

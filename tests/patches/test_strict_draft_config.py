@@ -13,7 +13,7 @@ from inside import inside
 from sglang.srt.configs.model_config import ModelConfig
 from sglang.srt.server_args import ServerArgs
 
-WITHOUT = r"DID NOT RAISE <class 'SystemExit'>|InterruptedError"
+WITHOUT = r"DID NOT RAISE (<class ')?SystemExit|InterruptedError"
 
 BLOCK = 8
 TARGET: dict[str, Any] = {
