@@ -58,8 +58,9 @@ def main() -> None:
     file, tree, out, *capabilities = sys.argv[1:]
     kernels = [x for x in yaml.safe_load(Path(file).read_text())["kernels"] if x["baked"]]
     folder = folder_below(Path(os.environ["DFLASH_KIT_CACHE"]), tree)
+    folder.mkdir(parents=True)
     os.environ[VARIABLE] = str(folder)
-    for capability in capabilities:
+    for capability in capabilities if kernels else ():
         compile_all(kernels, capability)
     shutil.copytree(folder, out)
 
