@@ -36,7 +36,8 @@ def running(engine: FakeEngine, sampled: bool) -> Iterator[bool]:
 def loads(engine: FakeEngine) -> dict[str, Any]:
     requests = engine.running + engine.leaked
     tokens = requests * KV_TOKENS + engine.held
-    return {"loads": [{"num_total_reqs": requests, "num_used_tokens": tokens}]}
+    load = {"num_running_reqs": requests, "num_waiting_reqs": 0, "num_used_tokens": tokens}
+    return {"loads": [load]}
 
 
 def abort(engine: FakeEngine, rid: str) -> None:

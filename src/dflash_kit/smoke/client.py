@@ -17,7 +17,7 @@ from dflash_kit.smoke.stream import Stream
 
 REQUEST_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
-LOAD_FIELDS = ("num_total_reqs", "num_used_tokens")
+REQUESTS, TOKENS = ("num_running_reqs", "num_waiting_reqs"), ("num_used_tokens",)
 CHAT = "/v1/chat/completions"
 
 
@@ -123,7 +123,8 @@ class Engine:
     def load(self) -> Load:
         """What the engine works on right now, over all its schedulers."""
         loads = self.get("/v1/loads?include=core").json()["loads"]
-        return Load(*(sum(load[name] for load in loads) for name in LOAD_FIELDS))
+        counted = (sum(load[x] for load in loads for x in names) for names in (REQUESTS, TOKENS))
+        return Load(*counted)
 
     def metrics(self) -> dict[str, float]:
         """Samples of /metrics as {"name{labels}": value}."""
