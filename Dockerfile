@@ -104,6 +104,7 @@ RUN --mount=type=bind,source=src/dflash_kit/engine/kernels.py,target=/kernels.py
     --mount=type=bind,source=images/${RELEASE}/engine.yaml,target=/engine.yaml \
     python3 -B /kernels.py /engine.yaml "${TREE}" /kernels ${CAPABILITIES:-9.0 10.3 12.0}
 
+# hadolint ignore=DL3006
 FROM kernels-${VARIANT} AS kernels
 
 FROM tools AS kit
