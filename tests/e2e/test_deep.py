@@ -10,7 +10,7 @@ from tests.e2e.node import image
 RUN = """
 import json
 from dflash_kit.host import deep
-ranks = deep.run_ranks(3, "gloo", deadline={deadline})
+ranks = deep.run_ranks(3, "gloo", deadline={deadline}, repeats=1)
 print(json.dumps([record.model_dump(mode="json") for record in deep.judge(ranks)]))
 """
 # A module in front of the rank's own, which changes what one rank does.
@@ -21,7 +21,7 @@ FAULTS = {
 }
 
 
-def judged(fault: str = "", deadline: float = 90.0) -> dict[str, dict[str, str]]:
+def judged(fault: str = "", deadline: float = 240.0) -> dict[str, dict[str, str]]:
     script = "set -e; cd /tmp; "
     if fault:
         code = (
@@ -45,9 +45,9 @@ def test_healthy() -> None:
 @pytest.mark.parametrize(
     ("fault", "deadline", "shown"),
     [
-        ("hangs", 30.0, "hung in 3"),
-        ("wrong", 90.0, "wrong sums on ranks [1]"),
-        ("ends", 90.0, "ZeroDivisionError"),
+        ("hangs", 60.0, "hung in 6"),
+        ("wrong", 240.0, "wrong sums on ranks [1]"),
+        ("ends", 240.0, "ZeroDivisionError"),
     ],
 )
 def test_faults(fault: str, deadline: float, shown: str) -> None:

@@ -22,6 +22,8 @@ from dflash_kit.verdicts import Record, Verdict
 
 DEADLINE_SECONDS = 300.0
 DCGM_SECONDS = 900.0
+# Of each sum and each copy; the best counts, and every one must be right.
+REPEATS = 10
 # A pair of GPUs that reaches less than this share of the median pair is the odd one out.
 ODD_SHARE = 0.5
 _RANK = "dflash_kit.host.deep_rank"
@@ -51,12 +53,14 @@ class Ranks:
         return [rank for rank in range(self.count) if rank not in done]
 
 
-def run_ranks(count: int, backend: str = "nccl", deadline: float = DEADLINE_SECONDS) -> Ranks:
+def run_ranks(
+    count: int, backend: str = "nccl", deadline: float = DEADLINE_SECONDS, repeats: int = REPEATS
+) -> Ranks:
     """`count` processes that talk to each other; all of them are gone when this returns."""
     started = time.monotonic()
     ranks = Ranks(count)
     with tempfile.TemporaryDirectory() as folder:
-        processes = list(_start(count, backend, folder))
+        processes = list(_start(count, backend, repeats, folder))
         try:
             ranks.late = not _wait(processes, started + deadline)
         finally:
@@ -73,10 +77,12 @@ def run_ranks(count: int, backend: str = "nccl", deadline: float = DEADLINE_SECO
     return ranks
 
 
-def _start(count: int, backend: str, folder: str) -> Iterator[subprocess.Popen[bytes]]:
+def _start(
+    count: int, backend: str, repeats: int, folder: str
+) -> Iterator[subprocess.Popen[bytes]]:
     for rank in range(count):
         with open(f"{folder}/{rank}.out", "wb") as out, open(f"{folder}/{rank}.err", "wb") as err:
-            arguments = [backend, str(rank), str(count), f"{folder}/meet"]
+            arguments = [backend, str(rank), str(count), str(repeats), f"{folder}/meet"]
             yield subprocess.Popen(
                 [sys.executable, "-m", _RANK, *arguments], stdout=out, stderr=err
             )

@@ -15,7 +15,6 @@ import torch.distributed as dist
 # What a decode step of a large model adds up, what a prefill does, and what shows the bandwidth.
 ALL_REDUCE_BYTES = (2**17, 2**23, 2**28)
 COPY_BYTES = 2**26
-REPEATS = 10
 # Sums of up to 16 of these are exact in float32.
 _PERIOD = 8191
 
@@ -35,13 +34,13 @@ def settle(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def all_reduce(size: int, device: torch.device) -> None:
-    """REPEATS sums over all ranks: microseconds of the best, and whether each one was right."""
+def all_reduce(size: int, device: torch.device, repeats: int) -> None:
+    """`repeats` sums over all ranks: microseconds of the best, and whether each one was right."""
     ranks = range(dist.get_world_size())
     wanted = reduce(torch.add, [pattern(size, rank, device) for rank in ranks])
     mine = pattern(size, dist.get_rank(), device)
     best, right = float("inf"), True
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         got = mine.clone()
         settle(device)
         dist.barrier()
@@ -53,12 +52,12 @@ def all_reduce(size: int, device: torch.device) -> None:
     say("all-reduce", bytes=size, us=round(best * 1e6, 1), right=right)
 
 
-def copy(source: int, target: int, device: torch.device) -> None:
-    """REPEATS copies from one rank to another; the target says how fast and whether right."""
+def copy(source: int, target: int, device: torch.device, repeats: int) -> None:
+    """`repeats` copies from one rank to another; the target says how fast and whether right."""
     rank = dist.get_rank()
     wanted = pattern(COPY_BYTES, source, device)
     best, right = float("inf"), True
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         got = torch.zeros_like(wanted)
         settle(device)
         dist.barrier()
@@ -75,17 +74,18 @@ def copy(source: int, target: int, device: torch.device) -> None:
 
 
 def main() -> None:
-    backend, rank, count, meet = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    backend, meet = sys.argv[1], sys.argv[5]
+    rank, count, repeats = (int(word) for word in sys.argv[2:5])
     device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group(backend, init_method=f"file://{meet}", rank=rank, world_size=count)
     say("init", device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu")
     for size in ALL_REDUCE_BYTES:
-        all_reduce(size, device)
+        all_reduce(size, device, repeats)
     ranks = range(dist.get_world_size())
     for source, target in ((a, b) for a in ranks for b in ranks if a != b):
-        copy(source, target, device)
+        copy(source, target, device, repeats)
     say("end")
     dist.destroy_process_group()
 
