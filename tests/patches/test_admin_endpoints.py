@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from inside import inside
 from sglang.srt.entrypoints.http_server import app
 from sglang.srt.utils import auth
 
@@ -68,8 +67,8 @@ FOR_ALL = {"/health", "/health_generate"}
 
 def endpoints() -> Iterator[tuple[str, str]]:
     """Each (method, path) of the engine's HTTP server."""
-    for route in inside.routes(app):
-        # A route without methods (a mounted application) would need another test.
+    for route in app.routes:
+        # A route without methods (a WebSocket, a mounted application) would need another test.
         yield from ((method, route.path) for method in route.methods)
 
 
@@ -93,9 +92,7 @@ def is_allowed(method: str, path: str, authorization: str | None) -> bool:
 def test_the_user_key_opens_what_users_need_and_no_more() -> None:
     opened = open_to(USER) - FOR_ALL
     assert not opened - FOR_USERS, f"the user key opens {sorted(opened - FOR_USERS)}"
-    closed = FOR_USERS & {path for _, path in endpoints()} - opened
-    assert not closed, f"the user key does not open {sorted(closed)}"
-    assert len(opened) > 40
+    assert not FOR_USERS - opened, f"the user key does not open {sorted(FOR_USERS - opened)}"
 
 
 def test_the_admin_key_opens_everything_else() -> None:
