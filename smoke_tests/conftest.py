@@ -153,8 +153,7 @@ def after_load(engine, unlike_before):
 @pytest.fixture(scope="session")
 def long_tokens(engine):
     """The length of an answer that no check waits for."""
-    context = engine.get("/v1/models").json()["data"][0]["max_model_len"]
-    return min(context // 2, LONG_TOKENS)
+    return min(engine.context_tokens() // 2, LONG_TOKENS)
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ def test_prefix_cache(check, engine, known, info):
 
 @pytest.mark.check("near-context-limit")
 def test_near_context_limit(check, suite, engine, known, pair, info, unlike_before):
-    context = engine.get("/v1/models").json()["data"][0]["max_model_len"]
+    context = engine.context_tokens()
     room = min(context, info.get("max_total_num_tokens") or context)
     prompt = room - LEFT_BLOCKS * pair.match.block_size - TOKENS
     ids = list(islice(cycle(known.exact[0].output_ids), prompt))

@@ -10,7 +10,7 @@ import requests
 from dflash_kit.smoke import exact, slow
 from dflash_kit.smoke.beside import repeating
 from dflash_kit.smoke.client import CHAT, generate_body
-from dflash_kit.smoke.suite import describe
+from dflash_kit.smoke.suite import describe, status_of
 
 SENDERS, READERS, CONCURRENCY = 8, 4, 4
 BAD_REQUESTS = 200
@@ -58,13 +58,12 @@ def dribble(senders):
 
 @pytest.mark.check("bad-requests-200")
 def test_bad_requests_200(check, engine, after_load):
-    before, key = engine.load(), engine.keys.user
+    before = engine.load()
     sent, problem = 0, ""
     for path, raw in islice(cycle(BAD), BAD_REQUESTS):
-        try:
-            status = engine.request("POST", path, key=key, raw=raw).status_code
-        except requests.RequestException as error:
-            problem = f"number {sent + 1}: {describe(error, engine)}"
+        status = status_of(engine, path, raw)
+        if not isinstance(status, int):
+            problem = f"number {sent + 1}: {status}"
             break
         sent += 1
         if not 400 <= status < 500:
@@ -81,7 +80,7 @@ def test_bad_requests_200(check, engine, after_load):
 
 @pytest.mark.check("oversized-body")
 def test_oversized_body(check, engine, unlike_before):
-    context = engine.get("/v1/models").json()["data"][0]["max_model_len"]
+    context = engine.context_tokens()
     text = "word " * (max(BYTES_A_TOKEN * context, LEAST_BYTES) // len("word "))
     messages = [{"role": "user", "content": text}]
     bodies = {CHAT: {"model": "default", "messages": messages}, "/generate": {"text": text}}

@@ -4,12 +4,11 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import requests
 
 from dflash_kit.errors import Undetermined
 from dflash_kit.smoke import watch
 from dflash_kit.smoke.client import generate_body
-from dflash_kit.smoke.suite import describe
+from dflash_kit.smoke.suite import status_of
 
 REQUESTS, CONCURRENCY, TOKENS = 200, 4, 4
 # A cache page or a Python arena more is no leak; one MiB a request is.
@@ -22,10 +21,7 @@ def statuses(engine, prompts, count, **sampling):
 
     def one(at):
         body = generate_body(prompts[at % len(prompts)].prompt_text, TOKENS, **sampling)
-        try:
-            return engine.request("POST", "/generate", key=engine.keys.user, body=body).status_code
-        except requests.RequestException as error:
-            return describe(error, engine)
+        return status_of(engine, "/generate", body)
 
     with ThreadPoolExecutor(CONCURRENCY) as pool:
         return Counter(pool.map(one, range(count)))

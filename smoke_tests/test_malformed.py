@@ -1,11 +1,11 @@
 """Malformed requests are refused, each with 4xx, and the engine outlives them."""
 
 import pytest
-import requests
 
-from dflash_kit.smoke.suite import describe
+from dflash_kit.smoke.client import CHAT
+from dflash_kit.smoke.suite import status_of
 
-CHAT, COMPLETIONS, GENERATE = "/v1/chat/completions", "/v1/completions", "/generate"
+COMPLETIONS, GENERATE = "/v1/completions", "/generate"
 HELLO = [{"role": "user", "content": "Hello"}]
 MODEL = {"model": "default"}
 UNKNOWN_MODEL = "chat: unknown model"
@@ -36,17 +36,9 @@ def cases(context_tokens):
     }
 
 
-def status_of(engine, path, body):
-    sent = {"raw": body} if isinstance(body, bytes) else {"body": body}
-    try:
-        return engine.request("POST", path, key=engine.keys.user, **sent).status_code
-    except requests.RequestException as error:
-        return describe(error, engine)
-
-
 @pytest.mark.check("malformed")
 def test_malformed(check, engine):
-    context_tokens = engine.get("/v1/models").json()["data"][0]["max_model_len"]
+    context_tokens = engine.context_tokens()
     asked = cases(context_tokens)
     # Whether a model's name matters is the engine's policy; that it is no error of its own is ours.
     asked[UNKNOWN_MODEL] = (CHAT, {"model": "no-such-model", "messages": HELLO, "max_tokens": 1})

@@ -6,19 +6,12 @@ import re
 from functools import cache
 from typing import Annotated, Literal, Self
 
-import yaml
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from dflash_kit import paths
 from dflash_kit.errors import InputError
-from dflash_kit.profiles.load import described
+from dflash_kit.profiles.load import described, read_yaml
+from dflash_kit.profiles.models import Strict
 
 
 def _compiles(pattern: str) -> str:
@@ -34,11 +27,7 @@ Pattern = Annotated[str, Field(min_length=1), AfterValidator(_compiles)]
 Where = Literal["always", "dflash", "gpu", "dflash-gpu"]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Feature(_Model):
+class Feature(Strict):
     """Whether the engine can do one thing; what is missing may be so only with DFlash on, or only
     with DFlash on a host without a GPU."""
 
@@ -55,7 +44,7 @@ class Feature(_Model):
         return self
 
 
-class ForbiddenLine(_Model):
+class ForbiddenLine(Strict):
     """A line that a sound engine does not log; `means` says what it is the sign of."""
 
     pattern: Pattern
@@ -64,7 +53,7 @@ class ForbiddenLine(_Model):
     when: Where = "always"
 
 
-class RequiredLine(_Model):
+class RequiredLine(Strict):
     """A line that a sound engine logs at least `times` times."""
 
     pattern: Pattern
@@ -73,7 +62,7 @@ class RequiredLine(_Model):
     times: int = Field(default=1, gt=0)
 
 
-class Log(_Model):
+class Log(Strict):
     """What a log must not have and must have; `begins` starts a log that is whole."""
 
     begins: str
@@ -81,7 +70,7 @@ class Log(_Model):
     required: list[RequiredLine]
 
 
-class Kernel(_Model):
+class Kernel(Strict):
     """What the engine compiles at its first use for one of `pairs`, without a GPU: the function of
     sglang that does it, given the torch dtypes named. `baked`: while the image is built.
     """
@@ -93,7 +82,7 @@ class Kernel(_Model):
     baked: bool
 
 
-class EngineData(_Model):
+class EngineData(Strict):
     """What differs from release to release, as data.
 
     `processes` is in the title of every process that must not end, `scheduler` in that of each
@@ -118,10 +107,6 @@ def load(release: str) -> EngineData:
     """The data of `release`; InputError where there are none or they are wrong."""
     file = paths.IMAGES / release / "engine.yaml"
     try:
-        return EngineData.model_validate(yaml.safe_load(file.read_text()))
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise InputError(f"{file}: is not YAML: {' '.join(str(error).split())}") from None
+        return EngineData.model_validate(read_yaml(file))
     except ValidationError as error:
         raise InputError(f"{file}: {described(error)}") from None

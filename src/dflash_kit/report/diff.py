@@ -187,7 +187,7 @@ def _quantity(name: str, a: SpeedPoint | None, b: SpeedPoint | None, margin: flo
     single = _single(name, median(old) if old else None, median(new) if new else None)
     if not old or not new or min(*old, *new) <= 0:  # a figure of 0 is no share of anything
         return single
-    if a and b and _asked(a) != _asked(b):
+    if a and b and a.asked != b.asked:
         return replace(single, meaning="other prompts")
     if min(len(old), len(new)) < LEAST_ROUNDS:
         return replace(single, meaning=f"fewer than {LEAST_ROUNDS} rounds")
@@ -195,11 +195,6 @@ def _quantity(name: str, a: SpeedPoint | None, b: SpeedPoint | None, margin: flo
     found = change(new if more else _inverse(new), old if more else _inverse(old), margin)
     meaning = "worse" if found.worse else "better" if found.better else "within noise"
     return replace(single, noise=found.noise, meaning=meaning)
-
-
-def _asked(point: SpeedPoint) -> tuple[int, ...]:
-    first = point.rounds[0]
-    return point.prompts, first.input_tokens, first.output_tokens
 
 
 def _rounds(name: str, point: SpeedPoint | None) -> list[float]:

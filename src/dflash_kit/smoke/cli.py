@@ -106,9 +106,7 @@ def smoke(
         raise InputError("--tier: got bench, which is a command of its own: dflash-kit bench")
     if hours is not None and tier is not Tier.SOAK:
         raise InputError(f"--hours: goes with --tier soak, got --tier {tier}")
-    wanted = Wanted(
-        load_lock(release or default_release()), profile or None, point or None, deployment or None
-    )
+    wanted = held_to(release, profile, point, deployment)
     engine, wanted = reach(url, wanted, image, key_file, admin_key_file)
     watched = container.choose(engine.url, container_name, container_facts, outside)
     with output.live_line(engine.url, tier) as progress:
@@ -141,9 +139,7 @@ def bench(
 
     before = receipt.load(read(against, "--against"), against) if against else None
     prompts = load_dataset(dataset) if dataset else None
-    wanted = Wanted(
-        load_lock(release or default_release()), profile or None, point or None, deployment or None
-    )
+    wanted = held_to(release, profile, point, deployment)
     engine, wanted = reach(url, wanted, image, key_file, admin_key_file)
     command, inside = bench_serving.command(engine.url, engine.key_source)
     with (
@@ -153,6 +149,12 @@ def bench(
         with_prompts = Bench(run, inside, prompts, before)
         result = runner.run(engine, wanted, progress, Tier.BENCH, with_prompts)
     finish(result, engine, as_json, receipt_file)
+
+
+def held_to(release: str, profile: str, point: str, deployment: str) -> Wanted:
+    """What the options hold an engine to; an empty one leaves it open."""
+    lock = load_lock(release or default_release())
+    return Wanted(lock, profile or None, point or None, deployment or None)
 
 
 def reach(

@@ -95,6 +95,10 @@ class Engine:
         info: dict[str, Any] = self.get("/server_info").json()
         return info
 
+    def context_tokens(self) -> int:
+        """How many tokens a prompt and its answer may have together."""
+        return int(self.get("/v1/models").json()["data"][0]["max_model_len"])
+
     def generate(self, text: str, tokens: int, **sampling: Any) -> dict[str, Any]:
         """Exactly `tokens` greedy tokens after `text`: {"output_ids", "meta_info", ...}."""
         return self.post("/generate", generate_body(text, tokens, **sampling))

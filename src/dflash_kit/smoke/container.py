@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -229,10 +229,7 @@ def with_gpu_memory(found: dict[int, Process]) -> dict[int, Process]:
         pid, _, memory = line.partition(",")
         if pid.strip().isdigit() and memory.strip().isdigit():  # else "[N/A]"
             held[int(pid)] = held.get(int(pid), 0) + int(memory)
-    return {
-        pid: Process(p.pid, p.title, p.state, p.resident_kib, held.get(pid))
-        for pid, p in found.items()
-    }
+    return {pid: replace(process, gpu_mib=held.get(pid)) for pid, process in found.items()}
 
 
 def _inspected(text: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -79,8 +79,7 @@ class SpeedPoint(Figures):
     @property
     def accept_length(self) -> float | None:
         """Tokens per verify pass and request: the median; None without a draft."""
-        known = [each.accept_length for each in self.rounds if each.accept_length is not None]
-        return median(known) if known else None
+        return _median_of_known(each.accept_length for each in self.rounds)
 
     @property
     def step_ms(self) -> float:
@@ -90,13 +89,23 @@ class SpeedPoint(Figures):
     @property
     def queue_ms(self) -> float | None:
         """Mean milliseconds before a request runs: the median; None where not reported."""
-        known = [each.queue_ms for each in self.rounds if each.queue_ms is not None]
-        return median(known) if known else None
+        return _median_of_known(each.queue_ms for each in self.rounds)
+
+    @property
+    def asked(self) -> tuple[int, int, int]:
+        """Prompts, and the tokens in and out of a round; without failed requests all are alike."""
+        first = self.rounds[0]
+        return self.prompts, first.input_tokens, first.output_tokens
 
     @property
     def failed(self) -> int:
         """Requests that failed, of all rounds."""
         return sum(each.failed for each in self.rounds)
+
+
+def _median_of_known(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 def noise(values: Sequence[float]) -> float:

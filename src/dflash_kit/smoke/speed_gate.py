@@ -94,17 +94,14 @@ def against(now: SpeedPoint, before: SpeedPoint, margin: float) -> Judged:
             measured = f"{which}: {len(point.rounds)} rounds, {point.failed} requests failed"
             step = f"run the bench again: {LEAST_ROUNDS} rounds without a failed request"
             return Judged(Verdict.INCONCLUSIVE, measured, wanted, step)
-    mine, its = _asked(now), _asked(before)
-    if mine != its:
-        measured = f"{mine}; the earlier receipt: {its}"
+    if now.asked != before.asked:
+        measured = f"{_asked(now)}; the earlier receipt: {_asked(before)}"
         return Judged(Verdict.INCONCLUSIVE, measured, wanted, "give both runs the same prompts")
     return _compare(now, before, margin, wanted)
 
 
 def _asked(point: SpeedPoint) -> str:
-    """What a run asked; without failed requests every round has the same tokens."""
-    first = point.rounds[0]
-    return f"{point.prompts} prompts, {first.input_tokens} tokens in, {first.output_tokens} out"
+    return "{} prompts, {} tokens in, {} out".format(*point.asked)
 
 
 def within(now: SpeedPoint, step_ms: float) -> Judged:

@@ -43,8 +43,6 @@ class Suite:
     facts: dict[str, Any] = field(default_factory=dict)
     profile: str | None = None
     point: str | None = None
-    deployment: str | None = None
-    image: str | None = None
     bench: Bench | None = None
     speed: list[SpeedPoint] = field(default_factory=list)
     accept_by_position: list[float] = field(default_factory=list)
@@ -146,6 +144,15 @@ class Check:
         """The check could not be judged."""
         self.suite.record(self.code, Verdict.INCONCLUSIVE, measured, wanted, next_step)
         pytest.fail(f"{self.code}: {measured}, wanted {wanted}", pytrace=False)
+
+
+def status_of(engine: Engine, path: str, body: object) -> int | str:
+    """The status of a POST with the user key, or why there is none; bytes are sent as they are."""
+    sent = {"raw": body} if isinstance(body, bytes) else {"body": body}
+    try:
+        return engine.request("POST", path, key=engine.keys.user, **sent).status_code
+    except requests.RequestException as error:
+        return describe(error, engine)
 
 
 def describe(error: Exception, engine: Engine) -> str:
