@@ -137,6 +137,16 @@ def image(variant: str = "cpu") -> str:
     return f"dflash-kit/engine:{lock()['release']}-{variant}"
 
 
+def built(release: str) -> str:
+    """The cpu image of `release`, built where it is missing."""
+    tag = f"dflash-kit/engine:{release}-cpu"
+    try:
+        docker.from_env().images.get(tag)
+    except docker.errors.ImageNotFound:
+        subprocess.run([ROOT / "scripts/image", "cpu", release], check=True)
+    return tag
+
+
 def lock(release: str | None = None) -> dict[str, Any]:
     """The lock of a release (default: the default release)."""
     if release is None:

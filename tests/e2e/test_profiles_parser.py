@@ -1,7 +1,6 @@
 """Every argument of every profile, read by the real argument parser of every release."""
 
 import json
-import subprocess
 from typing import Any
 
 import docker
@@ -12,7 +11,7 @@ from dflash_kit.paths import RELEASES_FILE
 from dflash_kit.profiles.load import load_pair, load_profile, profile_names
 from dflash_kit.profiles.pair_check import rope_base
 from dflash_kit.releases import catalogue
-from tests.e2e.node import ROOT
+from tests.e2e.node import built
 
 RELEASES = tuple(catalogue.load(RELEASES_FILE).releases)
 POINTS = ("latency", "throughput")
@@ -48,20 +47,10 @@ print("ANSWERS " + json.dumps(bases))
 """
 
 
-def image(release: str) -> str:
-    """The cpu image of `release`, built where it is missing."""
-    tag = f"dflash-kit/engine:{release}-cpu"
-    try:
-        docker.from_env().images.get(tag)
-    except docker.errors.ImageNotFound:
-        subprocess.run([ROOT / "scripts/image", "cpu", release], check=True)
-    return tag
-
-
 def asked(release: str, program: str, question: Any) -> Any:
     """What `program` answers to `question` with the Python of the release's image."""
     said = docker.from_env().containers.run(
-        image(release),
+        built(release),
         ["-c", program],
         entrypoint=["python3"],
         environment={"RENDERED": json.dumps(question), "SGLANG_USE_CPU_ENGINE": "1"},

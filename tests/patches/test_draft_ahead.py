@@ -75,8 +75,8 @@ def test_when(wanted: bool, attributes: dict[str, Any]) -> None:
     assert worker._can_draft_ahead(batch) is wanted
 
 
-def test_the_draft_comes_before_the_wait(decode_step: Callable[..., Any]) -> None:
-    step = decode_step()
+def test_the_draft_comes_before_the_wait(first_steps: Callable[..., Any]) -> None:
+    step = first_steps()
     assert step.turns == ["append", "draft", "wait"]
     assert step.batch.spec_info.block == "block"
     assert step.batch.seq_lens.tolist() == [6, 8]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from inside import inside
 from sglang.srt.configs.model_config import ModelConfig
 from sglang.srt.model_executor import pool_configurator
 
@@ -46,23 +47,7 @@ def runner(
     """A target's model runner at (ranks, --kv-cache-dtype, the type of its pool)."""
 
     def make(ranks: int, flag: str, dtype: torch.dtype) -> Any:
-        monkeypatch.setattr(pool_configurator, "get_attention_tp_size", lambda: ranks)
-        return SimpleNamespace(
-            spec_algorithm=SimpleNamespace(is_dflash=lambda: True),
-            is_draft_worker=False,
-            server_args=SimpleNamespace(kv_cache_dtype=flag, swa_full_tokens_ratio=0.5),
-            kv_cache_dtype=dtype,
-            use_mla_backend=True,
-            mambaish_config=None,
-            num_effective_layers=TARGET_LAYERS,
-            model_config=SimpleNamespace(
-                kv_lora_rank=512,
-                qk_rope_head_dim=64,
-                hf_config=SimpleNamespace(architectures=["DeepseekV3ForCausalLM"]),
-            ),
-            dflash_draft_model_config=draft,
-            dflash_draft_num_layers=6,  # upstream's way to know the draft
-        )
+        return inside.pool_owner(monkeypatch, draft, ranks, flag, dtype)
 
     return make
 
@@ -111,7 +96,8 @@ def test_a_target_with_window_layers_leaves_room_too(
 @pytest.mark.parametrize(("dflash", "is_draft"), [(False, False), (True, True)])
 def test_nobody_else_leaves_room(runner: Callable[..., Any], dflash: bool, is_draft: bool) -> None:
     made = runner(2, "auto", torch.bfloat16)
-    made.spec_algorithm = SimpleNamespace(is_dflash=lambda: dflash)
+    if not dflash:
+        inside.without_dflash(made)
     made.is_draft_worker = is_draft
     made = pool_configurator.DefaultPoolConfigurator(made)
     assert made._cell_size == TARGET_LAYERS * LATENT * 2

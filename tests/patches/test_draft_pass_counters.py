@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
+from inside import inside
 from prometheus_client import REGISTRY
-from sglang.srt.managers.scheduler_output_processor_mixin import SchedulerOutputProcessorMixin
 from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.observability.metrics_collector import SchedulerMetricsCollector
 from sglang.srt.server_args import ServerArgs
@@ -18,16 +14,14 @@ WITHOUT = r"unexpected keyword argument 'draft_can_run_cuda_graph'"
 LABELS = {"model_name": "tiny", "moe_ep_rank": "0"}
 
 
+@pytest.mark.usefixtures("one_rank")
 @pytest.mark.parametrize(("in_graph", "counted"), [(True, "cuda_graph"), (False, "eager")])
 def test_worker_counts_its_draft_pass(
-    draft_pass: Callable[..., Any], in_graph: bool, counted: str
+    in_graph: bool, counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output = SimpleNamespace(
-        logits_output=SimpleNamespace(hidden_states=None), can_run_graph=in_graph
-    )
-    worker = draft_pass(lambda batch: output)
-    assert worker.draft_passes == {"cuda_graph": 0, "eager": 0, counted: 1}
-    assert worker._draft_can_run_graph is in_graph
+    passes, handed_on = inside.count_draft_pass(monkeypatch, in_graph)
+    assert passes == {"cuda_graph": 0, "eager": 0, counted: 1}
+    assert handed_on is in_graph
 
 
 @pytest.fixture(scope="module")
@@ -55,22 +49,9 @@ def test_metric(
             for mode in ("decode_cuda_graph", "decode_none", "draft_cuda_graph", "draft_none")
         }
 
-    scheduler: Any = SimpleNamespace(
-        num_generated_tokens=0,
-        enable_metrics=True,
-        metrics_collector=collector,
-        update_spec_metrics=lambda *_: None,
-        token_to_kv_pool_allocator=SimpleNamespace(free_group_begin=stop),
-    )
-    batch: Any = SimpleNamespace(
-        reqs=[],
-        batch_size=lambda: 0,
-        is_spec_v2=False,
-        spec_algorithm=SimpleNamespace(is_none=lambda: False),
-    )
     result = GenerationBatchResult(can_run_cuda_graph=True, draft_can_run_cuda_graph=drafted)
     before = passes()
     with pytest.raises(InterruptedError):
-        SchedulerOutputProcessorMixin.process_batch_result_decode(scheduler, batch, result)
+        inside.process_decode(collector, result, stop)
     moved = {mode for mode, value in passes().items() if value != before[mode]}
     assert moved == {"decode_cuda_graph", counted} - {None}

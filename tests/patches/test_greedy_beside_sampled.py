@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from inside import inside
 from sglang.srt.speculative import dflash_utils
 
 WITHOUT = r"assert \[0, 3\] == \[2, 1\]"
@@ -43,7 +44,7 @@ def kernels_that_draw_the_last_tie(monkeypatch: pytest.MonkeyPatch) -> None:
 def accept(candidates: list[list[int]]) -> tuple[list[int], list[int]]:
     logits = torch.zeros(2, BLOCK, WORDS)
     logits[..., [1, 3]] = 9.0  # what rounding to bfloat16 makes of two close logits
-    accepted, bonus = dflash_utils.compute_dflash_sampling_accept_len_and_bonus(
+    accepted, bonus = inside.sampling_accept(
         candidates=torch.tensor(candidates),
         next_token_logits=logits.view(-1, WORDS),
         sampling_info=SimpleNamespace(

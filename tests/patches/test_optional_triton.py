@@ -24,7 +24,7 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = WithoutTriton
 
 IMPORTS = """
 import sglang
-from sglang.srt.layers.attention.triton_ops import decode_attention, extend_attention
+from sglang.srt.layers.attention import triton_backend
 import torch._inductor.runtime.triton_heuristics
 from torch.utils._triton import has_triton_package
 assert not has_triton_package(), "PyTorch takes the stub for triton"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from inside import inside
 from sglang.srt.entrypoints import http_server
 from sglang.srt.managers import tokenizer_manager
 from starlette.responses import StreamingResponse
@@ -171,7 +172,7 @@ def ask(path: str) -> tuple[int, bytes]:
 def user_posts() -> set[str]:
     return {
         route.path
-        for route in http_server.app.routes
+        for route in inside.routes(http_server.app)
         if {"POST", "PUT"} & route.methods and not hasattr(route.endpoint, "_auth_level")
     }
 
@@ -211,6 +212,7 @@ def test_the_end_waits_for_the_last_answer(manager: Any, monkeypatch: pytest.Mon
     manager.gracefully_exit = True
     manager.open_answers = 1
     manager.server_status = None
+    inside.watch(manager)
     manager.dump_requests_before_crash = lambda: None
     turns: list[str] = []
 

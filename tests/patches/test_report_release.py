@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from inside import inside
 from sglang.srt.entrypoints import http_server
 from sglang.srt.server_args import ServerArgs
 
@@ -33,10 +34,7 @@ def identity_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
 
 @pytest.fixture
 def info(monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
-    async def states() -> list[dict[str, Any]]:
-        return []
-
-    manager = SimpleNamespace(server_args=ServerArgs(model_path="dummy"), get_internal_state=states)
+    manager = inside.manager(ServerArgs(model_path="dummy"))
     state = SimpleNamespace(tokenizer_manager=manager, scheduler_info={})
     monkeypatch.setattr(http_server, "_global_state", state)
     return lambda: asyncio.run(http_server.server_info())

@@ -34,6 +34,7 @@ def stream(text: str, cuts: list[int]) -> list[str]:
         tokenizer=tokenizer,
         decode_status={},
         disable_tokenizer_batch_decode=False,
+        vocab_size=len(tokenizer.pieces),
         is_tool_call_parser_gpt_oss=False,
     )
     last = len(tokenizer.pieces) - 1

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from inside import inside
 from sglang.srt.configs.model_config import ModelConfig
-from sglang.srt.model_executor.model_runner import ModelRunner
 from sglang.srt.server_args import ServerArgs
 
-WITHOUT = r"DID NOT RAISE <class 'SystemExit'>|InterruptedError"
+WITHOUT = r"DID NOT RAISE (<class ')?SystemExit|InterruptedError"
 
 BLOCK = 8
 TARGET: dict[str, Any] = {
@@ -40,16 +40,11 @@ DRAFT: dict[str, Any] = TARGET | {
 
 
 @pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Make the target's real model runner, up to where it would set itself up.
+def start(tmp_path: Path) -> Callable[..., None]:
+    """Start the target, up to where it has looked at the draft's configuration.
 
     `draft` replaces keys of the draft's config.json; None takes one out.
     """
-
-    def adjusted(self: ModelRunner) -> None:
-        raise InterruptedError
-
-    monkeypatch.setattr(ModelRunner, "model_specific_adjustment", adjusted)
 
     def make(**draft: Any) -> None:
         stated = {key: value for key, value in (DRAFT | draft).items() if value is not None}
@@ -63,19 +58,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
             speculative_draft_model_path=str(tmp_path / "draft"),
             speculative_num_draft_tokens=BLOCK,
         )
-        ModelRunner(
-            model_config=ModelConfig(str(tmp_path / "target")),
-            mem_fraction_static=0.5,
-            gpu_id=0,
-            tp_rank=0,
-            tp_size=1,
-            moe_ep_rank=0,
-            moe_ep_size=1,
-            pp_rank=0,
-            pp_size=1,
-            nccl_port=0,
-            server_args=args,
-        )
+        inside.start_target(ModelConfig(str(tmp_path / "target")), args)
 
     return make
 

@@ -9,7 +9,7 @@ import torch
 from sglang.srt.models.dflash import DFlashDraftModel
 from transformers import Qwen3Config
 
-WITHOUT = r"DID NOT RAISE <class 'SystemExit'>"
+WITHOUT = r"DID NOT RAISE (<class ')?SystemExit"
 
 CONFIG = Qwen3Config(
     hidden_size=32,
@@ -129,4 +129,7 @@ def test_without_strict_mode_it_is_sglang_as_it_is(
     before = draft.layers[1].mlp.gate_up_proj.weight.clone()
     load(draft, dict(renamed(checkpoint)))
     half = before.shape[0] // 2
-    torch.testing.assert_close(draft.layers[1].mlp.gate_up_proj.weight[half:], before[half:])
+    # What was never loaded may be anything.
+    torch.testing.assert_close(
+        draft.layers[1].mlp.gate_up_proj.weight[half:], before[half:], equal_nan=True
+    )

@@ -9,18 +9,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from inside import inside
 from sglang.srt.entrypoints import engine
 from sglang.srt.managers import scheduler
 from sglang.srt.server_args import ServerArgs
 
-WITHOUT = r"DID NOT RAISE <class 'SystemExit'>"
+WITHOUT = r"DID NOT RAISE (<class ')?SystemExit"
 
 GOOD: dict[str, Any] = {
     "device": "cuda",
+    "attention_backend": "triton",
     "speculative_num_draft_tokens": 8,
     "max_running_requests": 4,
-    "cuda_graph_bs": [1, 2, 4],
-}
+} | inside.graph_arguments([1, 2, 4])
+NO_GRAPHS = inside.graph_arguments([1, 2, 4], disabled=True)
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def handled(**given: Any) -> ServerArgs:
         speculative_draft_model_path="/nowhere",
         **GOOD | given,
     )
-    args._handle_speculative_decoding()
+    inside.handle_speculative_decoding(args)
     return args
 
 
@@ -53,7 +55,7 @@ MISUSES: list[tuple[dict[str, Any], str]] = [
     ({"speculative_eagle_topk": 4}, "--speculative-eagle-topk: got 4, wanted 1"),
     ({"max_running_requests": None}, "--max-running-requests: got none"),
     ({"max_running_requests": 5}, "--max-running-requests: got 5, wanted at most 4"),
-    ({"disable_cuda_graph": True}, "CUDA graphs are disabled"),
+    (NO_GRAPHS, "CUDA graphs are disabled"),
     ({"disable_cuda_graph_padding": True}, "no graph for batches of [3]"),
     ({"moe_a2a_backend": "deepep"}, "--moe-a2a-backend: got deepep, wanted none"),
     ({"moe_dense_tp_size": 1}, "--moe-dense-tp-size: got 1, wanted none"),
@@ -96,7 +98,7 @@ def test_without_strict_mode_it_is_sglang_as_it_is(
 
 @pytest.mark.usefixtures("strict")
 def test_a_cpu_has_no_graphs_to_miss() -> None:
-    given = {"disable_cuda_graph": True, "max_running_requests": 9, "moe_a2a_backend": "deepep"}
+    given = NO_GRAPHS | {"max_running_requests": 9, "moe_a2a_backend": "deepep"}
     assert handled(**given, device="cpu").max_running_requests == 9
 
 
@@ -119,7 +121,7 @@ def test_a_block_size_that_nobody_states(tmp_path: Path) -> None:
         **GOOD | where,
     )
     with pytest.raises(SystemExit, match="states no block_size"):
-        args._handle_speculative_decoding()
+        inside.handle_speculative_decoding(args)
 
 
 @pytest.mark.parametrize("value", ["yes", "", "2"])
@@ -140,7 +142,7 @@ def test_a_refusal_of_a_scheduler_goes_through_its_pipe(monkeypatch: pytest.Monk
     parent = SimpleNamespace(send_signal=signals.append)
     monkeypatch.setattr(scheduler, "Scheduler", refuse)
     monkeypatch.setattr(scheduler, "load_plugins", lambda: None)
-    monkeypatch.setattr(scheduler, "configure_scheduler_process", lambda *_: None)
+    monkeypatch.setattr(scheduler, "configure_scheduler_process", lambda *_, **__: None)
     monkeypatch.setattr(
         scheduler, "psutil", SimpleNamespace(Process=lambda: SimpleNamespace(parent=lambda: parent))
     )

@@ -5,9 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dflash_kit import paths
-from dflash_kit.releases import catalogue, lockfile, locking, wheels
+from dflash_kit.releases import catalogue, lockfile, locking, series, wheels
 
 KNOWN = catalogue.load(paths.RELEASES_FILE)
 # What only a function called demo_test imports, and nothing that serves.
@@ -54,11 +55,27 @@ def test_every_requirement_is_locked_by_hash_and_no_place_is_named(file: Path) -
     assert re.findall(r"^sglang==.*|^-.*|.*://.*|.*@ .*", text, re.MULTILINE) == []
 
 
-def test_cpu_torch_is_the_cpu_build_and_triton_is_not_there() -> None:
-    text = (paths.IMAGES / KNOWN.default / "requirements-cpu.txt").read_text()
+@pytest.mark.parametrize("name", KNOWN.releases)
+def test_cpu_torch_is_the_cpu_build_and_triton_is_not_there(name: str) -> None:
+    text = (paths.IMAGES / name / "requirements-cpu.txt").read_text()
     (torch,) = re.findall(r"^torch==(\S+)", text, re.MULTILINE)
     assert torch.endswith("+cpu")
     assert not re.search(r"^(triton|nvidia-\S+)==", text, re.MULTILINE)
+
+
+FATES = [name for name in KNOWN.releases if (paths.IMAGES / name / "fate.yaml").exists()]
+
+
+@pytest.mark.parametrize("name", FATES)
+def test_each_patch_of_an_older_release_has_a_fate(name: str) -> None:
+    fate = yaml.safe_load((paths.IMAGES / name / "fate.yaml").read_text())
+    older = {Path(patch).stem for patch in series.names(paths.IMAGES / fate["of"])}
+    assert fate["patches"].keys() == older
+    kinds = {row["fate"] for row in fate["patches"].values()}
+    assert kinds <= {"ported", "upstream", "not-applicable", "left-out"}
+    ported = {patch for patch, row in fate["patches"].items() if row["fate"] == "ported"}
+    here = {Path(patch).stem for patch in series.names(paths.IMAGES / name)}
+    assert here == ported | fate["new"].keys()
 
 
 def test_the_locks_are_json_as_written(tmp_path: Path) -> None:
