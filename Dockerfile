@@ -30,8 +30,9 @@ RUN apt-get update \
 # hadolint ignore=DL3006
 FROM system-${VARIANT} AS tools
 ARG UV
-ENV UV_NO_CACHE=1 UV_HTTP_TIMEOUT=300 VIRTUAL_ENV=/opt/venv PIP_NO_CACHE_DIR=1 \
-    PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
+# An index that stumbles for a minute should not end a build of several.
+ENV UV_NO_CACHE=1 UV_HTTP_TIMEOUT=300 UV_HTTP_RETRIES=12 VIRTUAL_ENV=/opt/venv PIP_NO_CACHE_DIR=1 \
+    PIP_RETRIES=12 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
     SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt
 # hadolint ignore=DL3008,DL3042
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required=false \
