@@ -64,6 +64,51 @@ def test_an_error_of_a_rank_is_shown() -> None:
     assert "unhandled cuda error" in judged(ranks)["all-reduce"].measured
 
 
+def failed(rank: int, at: float, error: str) -> dict[str, object]:
+    return {"rank": rank, "stage": "failed", "at": at, "error": error}
+
+
+PEER = "RuntimeError: Connection closed by peer"
+CAUSE = "ZeroDivisionError: division by zero"
+
+
+@pytest.mark.parametrize("cause", [0, 2])
+@pytest.mark.parametrize("codes", [[1, 1, 1], [None, 1, None]], ids=["all", "a peer"])
+def test_the_cause_of_an_end_comes_before_what_follows_from_it(
+    cause: int, codes: list[int | None]
+) -> None:
+    """Whatever its rank, and whoever was seen to end."""
+    words = [failed(rank, 5.0 + rank, PEER) for rank in range(3) if rank != cause]
+    for place in (0, len(words)):
+        said_so = [*words[:place], failed(cause, 4.9, CAUSE), *words[place:]]
+        found = deep.errors(said_so, codes, ["", "", ""])
+        assert found[0] == f"rank {cause}: {CAUSE}"
+        assert found[1:] == [f"rank {x}: {PEER}" for x in range(3) if x != cause]
+
+
+@pytest.mark.parametrize(
+    ("codes", "first"),
+    [
+        ([1, -11, 1], "rank 1: Segmentation fault"),
+        ([1, -9, None], "rank 1: Killed"),
+        # NCCL's watchdog ends its process where another is gone.
+        ([1, -6, None], f"rank 0: {PEER}"),
+        ([1, 3, None], f"rank 0: {PEER}"),
+    ],
+)
+def test_a_rank_that_could_say_nothing(codes: list[int | None], first: str) -> None:
+    found = deep.errors([failed(0, 5.0, PEER)], codes, ["", "", ""])
+    assert found[0] == first
+    assert any(line.startswith("rank 1: ") for line in found)
+
+
+def test_one_that_ended_well_or_had_to_be_ended_failed_in_nothing() -> None:
+    assert deep.errors([], [0, None], ["a warning", "another"]) == []
+    # Without the packages that it needs a rank ends before it can say anything.
+    missing = "ModuleNotFoundError: No module named 'torch'"
+    assert deep.errors([], [None, 1], ["", missing]) == [f"rank 1: {missing}"]
+
+
 @pytest.mark.parametrize(
     ("change", "verdict", "shown"),
     [

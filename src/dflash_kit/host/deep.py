@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from dflash_kit.verdicts import Record, Verdict
 
 DEADLINE_SECONDS = 300.0
 DCGM_SECONDS = 900.0
+# What the others get to end by themselves once a rank has failed: each may know something.
+ENDING_SECONDS = 5.0
 # Of each sum and each copy; the best counts, and every one must be right.
 REPEATS = 10
 # A pair of GPUs that reaches less than this share of the median pair is the odd one out.
@@ -35,6 +38,7 @@ class Ranks:
 
     count: int
     said: list[dict[str, Any]] = field(default_factory=list)
+    # The cause first; what the other ranks say of a rank that ended comes after it.
     errors: list[str] = field(default_factory=list)
     seconds: float = 0.0
     late: bool = False
@@ -44,7 +48,8 @@ class Ranks:
 
     def last(self, rank: int) -> str:
         """The last stage that a rank reached."""
-        stages = [line["stage"] for line in self.said if line["rank"] == rank]
+        mine = [line["stage"] for line in self.said if line["rank"] == rank]
+        stages = [stage for stage in mine if stage != "failed"]
         return str(stages[-1]) if stages else "start"
 
     @property
@@ -63,16 +68,17 @@ def run_ranks(
         processes = list(_start(count, backend, repeats, folder))
         try:
             ranks.late = not _wait(processes, started + deadline)
+            codes = [process.poll() for process in processes]
         finally:
             for process in processes:
                 process.kill()
                 process.wait()
+        last = []
         for rank in range(count):
             with open(f"{folder}/{rank}.out") as out, open(f"{folder}/{rank}.err") as err:
                 ranks.said += [json.loads(x) for x in out if x.startswith("{") and x.endswith("\n")]
-                last = err.read().strip().splitlines()[-1:]
-            if last and processes[rank].returncode > 0:
-                ranks.errors.append(f"rank {rank}: {last[0][:200]}")
+                last.append("".join(err.read().strip().splitlines()[-1:]))
+    ranks.errors = errors(ranks.stage("failed"), codes, last)
     ranks.seconds = time.monotonic() - started
     return ranks
 
@@ -89,13 +95,44 @@ def _start(
 
 
 def _wait(processes: list[subprocess.Popen[bytes]], until: float) -> bool:
-    """Whether all ended before `until`; one that fails ends the wait, the others would hang."""
+    """Whether they came to an end before `until`, all of them or by a failure of one.
+
+    A failure shortens the wait, as the others would hang.
+    """
+    failed = False
     while time.monotonic() < until:
         codes = [process.poll() for process in processes]
-        if None not in codes or any(codes):
+        if None not in codes:
             return True
+        if any(codes) and not failed:
+            failed, until = True, min(until, time.monotonic() + ENDING_SECONDS)
         time.sleep(0.2)
-    return False
+    return failed
+
+
+def errors(failed: list[dict[str, Any]], codes: list[int | None], last: list[str]) -> list[str]:
+    """A line for each rank that failed, that of the cause first.
+
+    A rank that fails says when, before its connections close; so what its end did to the others is
+    later, whoever was seen to end first. One that a signal ended could say nothing: it goes before
+    them, unless it ended itself (SIGABRT), as NCCL does where another rank is gone.
+
+    Args:
+        failed: the ranks' own words.
+        codes: how each rank ended; None for one that had to be ended.
+        last: the last line on each rank's standard error.
+    """
+    found = {line["rank"]: (1, line["at"], line["error"]) for line in failed}
+    for rank, code in enumerate(codes):
+        if not code or rank in found:
+            continue
+        if code > 0:
+            found[rank] = (2, 0.0, last[rank] or f"exit status {code}")
+        else:
+            place = 2 if -code == signal.SIGABRT else 0
+            found[rank] = (place, 0.0, f"{signal.strsignal(-code)} {last[rank]}")
+    order = sorted(found, key=lambda rank: (*found[rank][:2], rank))
+    return [f"rank {rank}: {found[rank][2].strip()[:200]}" for rank in order]
 
 
 def judge(ranks: Ranks) -> list[Record]:

@@ -73,9 +73,7 @@ def copy(source: int, target: int, device: torch.device, repeats: int) -> None:
         say("copy", source=source, gb_s=round(COPY_BYTES / best / 1e9, 2), right=right)
 
 
-def main() -> None:
-    backend, meet = sys.argv[1], sys.argv[5]
-    rank, count, repeats = (int(word) for word in sys.argv[2:5])
+def measure(backend: str, rank: int, count: int, repeats: int, meet: str) -> None:
     device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -88,6 +86,20 @@ def main() -> None:
         copy(source, target, device, repeats)
     say("end")
     dist.destroy_process_group()
+
+
+def main() -> None:
+    backend, meet = sys.argv[1], sys.argv[5]
+    rank, count, repeats = (int(word) for word in sys.argv[2:5])
+    try:
+        measure(backend, rank, count, repeats, meet)
+    except Exception as error:
+        # While its connections still stand: what follows from their end comes later (one clock for
+        # all processes). Not by say(): there may be no process group.
+        first = f"{type(error).__name__}: {error}".splitlines()[0]
+        failure = {"rank": rank, "stage": "failed", "at": time.monotonic(), "error": first}
+        print(json.dumps(failure), flush=True)
+        raise
 
 
 if __name__ == "__main__":
