@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from host_documents import MISSING, gpu_answer
+from ports import free_port
 
 from dflash_kit import paths
 from dflash_kit.engine import caches, config, processes, serve
@@ -19,12 +20,6 @@ from dflash_kit.profiles.load import load_pair, load_profile
 from dflash_kit.releases import tree
 
 FORBIDDEN = ("SGLANG_LOG_REQUEST_HEADERS", "SGLANG_SIMULATE_ACC_LEN")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def write_model(folder: Path, config: dict[str, Any]) -> None:
