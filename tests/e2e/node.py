@@ -15,6 +15,8 @@ from docker.models.containers import Container
 
 ROOT = Path(__file__).resolve().parents[2]
 KIT = ROOT / ".venv" / "bin" / "dflash-kit"
+# Of the processes that run tests at the same time, each has names and ports of its own.
+_LANE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 PROMPT = {"model": "tiny", "messages": [{"role": "user", "content": "What is a release?"}]}
 
 
@@ -22,11 +24,12 @@ class Node:
     """`docker compose` on this repository, with the variables that a user would set."""
 
     def __init__(self, project: str, port: int, **variables: str) -> None:
-        self.project = project
-        self.url = f"http://127.0.0.1:{port}"
+        self.project = f"{project}-{_LANE}"
+        self.port = port + 100 * _LANE
+        self.url = f"http://127.0.0.1:{self.port}"
         self.environment = os.environ | {
-            "COMPOSE_PROJECT_NAME": project,
-            "DFLASH_KIT_PORT": str(port),
+            "COMPOSE_PROJECT_NAME": self.project,
+            "DFLASH_KIT_PORT": str(self.port),
             **variables,
         }
 

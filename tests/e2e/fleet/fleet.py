@@ -104,7 +104,9 @@ class Fleet:
         command = [str(_PLAYBOOK), "-i", str(inventory), str(playbook), *arguments]
         if variables:
             command += ["-e", json.dumps(variables)]
-        return RunningPlay(command, environment, ROOT)
+        given = [f"{n}={'...' if isinstance(v, dict) else v}" for n, v in variables.items()]
+        shown = " ".join([playbook.name, *arguments, *(["-e", *given] if given else [])])
+        return RunningPlay(command, environment, ROOT, shown)
 
     def play(self, playbook: Path, inventory: Path, *arguments: str, **variables: Any) -> Play:
         """A playbook, to its end."""
