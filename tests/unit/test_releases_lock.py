@@ -138,6 +138,7 @@ def test_list_and_show(mini: Miniature) -> None:
         "patches": 2,
         "tree": shown["tree"],
         "default": True,
+        "withdrawn": None,
     }
     assert shown["patches"][1]["subject"] == "what second.patch does"
     assert "patch: first.patch: what first.patch does\n" in mini.output("show", NAME)

@@ -45,10 +45,10 @@ class Candidate:
 
 def nearest(catalogue: Catalogue, version: str) -> str:
     """The release to start from: the newest at most as new as `version`, else the oldest."""
-    usable = [name for name, entry in catalogue.releases.items() if entry.withdrawn is None]
     # Of releases on one sglang the last one has the most patches.
     ordered = sorted(
-        usable, key=lambda n: (parsed(catalogue.releases[n].sglang), int(n.rpartition(".")[2]))
+        catalogue.offered,
+        key=lambda n: (parsed(catalogue.releases[n].sglang), int(n.rpartition(".")[2])),
     )
     below = [n for n in ordered if parsed(catalogue.releases[n].sglang) <= parsed(version)]
     if below:

@@ -94,6 +94,11 @@ class Catalogue(_Model):
         what = f"{name} is withdrawn since {found.withdrawn.since}: {found.withdrawn.why}"
         return f"{what}; next: take {instead}"
 
+    @property
+    def offered(self) -> dict[str, Release]:
+        """The releases that are not withdrawn."""
+        return {name: r for name, r in self.releases.items() if r.withdrawn is None}
+
     def refuse_withdrawn(self, name: str) -> None:
         """InputError where `name` is withdrawn."""
         if line := self.withdrawn(name):
@@ -102,7 +107,7 @@ class Catalogue(_Model):
     def _instead(self, name: str) -> str:
         """The last release on the same sglang that is not withdrawn, else the default one."""
         same = self.releases[name].sglang
-        usable = [n for n, r in self.releases.items() if r.withdrawn is None and n != name]
+        usable = [other for other in self.offered if other != name]
         here = [n for n in usable if self.releases[n].sglang == same]
         return (
             here[-1] if here else self.default if self.default in usable else "".join(usable[-1:])

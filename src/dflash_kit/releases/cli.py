@@ -23,7 +23,7 @@ Name = Annotated[str | None, typer.Argument(metavar="RELEASE", show_default=Fals
 
 @app.command("list")
 def list_releases(as_json: AsJson = False) -> None:
-    """All releases, one a line; the default one is marked."""
+    """All releases, one a line; the default one and those withdrawn are marked."""
     known = catalogue.load(paths.RELEASES_FILE)
     rows = [_row(name, known) for name in known.releases]
     if as_json:
@@ -32,8 +32,20 @@ def list_releases(as_json: AsJson = False) -> None:
     table = Table("release", "sglang", "patches", "tree", "", box=None)
     for row in rows:
         patches, tree = str(row["patches"]), str(row["tree"])[:12]
-        table.add_row(row["release"], row["sglang"], patches, tree, "default" * row["default"])
+        withdrawn = row["withdrawn"]
+        mark = f"withdrawn {withdrawn['since']}: {withdrawn['why']}" if withdrawn else ""
+        table.add_row(
+            row["release"], row["sglang"], patches, tree, mark or "default" * row["default"]
+        )
     Console().print(table)
+
+
+@app.command()
+def allowed(release: Annotated[str, typer.Argument(metavar="RELEASE")]) -> None:
+    """Whether RELEASE may be built and deployed; exit code 2 and why, where it is withdrawn."""
+    known = catalogue.load(paths.RELEASES_FILE)
+    known.named(release)
+    known.refuse_withdrawn(release)
 
 
 @app.command()
@@ -46,6 +58,8 @@ def show(release: Name = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json(entry | lock)
         return
+    if line := known.withdrawn(name):
+        print(line)
     for key in ("release", "sglang", "base", "python", "uv", "cutoff", "tree"):
         print(f"{key}: {(entry | lock)[key]}")
     print(f"wheel: {lock['wheel']['file']} sha256 {lock['wheel']['sha256']}")
@@ -149,8 +163,14 @@ def _row(name: str, known: catalogue.Catalogue) -> dict[str, Any]:
         locked: dict[str, Any] = {"patches": len(lock.patches), "tree": lock.tree}
     except ReleaseError:
         locked = {"patches": None, "tree": None}
-    sglang = known.releases[name].sglang
-    return {"release": name, "sglang": sglang, **locked, "default": name == known.default}
+    entry = known.releases[name].model_dump(mode="json")
+    return {
+        "release": name,
+        "sglang": entry["sglang"],
+        **locked,
+        "default": name == known.default,
+        "withdrawn": entry["withdrawn"],
+    }
 
 
 def _lock(name: str) -> lockfile.Lock:

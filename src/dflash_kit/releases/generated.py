@@ -12,7 +12,7 @@ def texts(catalogue: Catalogue, images: Path) -> dict[str, str]:
     """Text by file name, relative to the root; ReleaseError where a release has no lock."""
     releases = [
         _bake_release(lockfile.read(images / name), release)
-        for name, release in catalogue.releases.items()
+        for name, release in catalogue.offered.items()
     ]
     bake = {"variable": {"RELEASES": {"default": releases}}}
     return {
