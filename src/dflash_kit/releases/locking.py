@@ -45,7 +45,7 @@ def check_generated(catalogue: Catalogue, root: Path, images: Path) -> list[str]
     except ReleaseError as error:
         return str(error).splitlines()
     return [
-        f"{root / name}: differs from releases.yaml and the locks; next: dflash-kit release lock"
+        f"{root / name}: differs from what images/ gives; next: dflash-kit release lock"
         for name, text in texts.items()
         if _text(root / name) != text
     ]
@@ -112,6 +112,7 @@ def write_text(file: Path, text: str) -> list[Path]:
     """Write `text`; the file if that changed it."""
     if _text(file) == text:
         return []
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     return [file]
 
