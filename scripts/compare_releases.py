@@ -6,7 +6,6 @@ once and are asked in turn, so that whatever else the machine does falls on all 
 are the result, the absolute figures are this machine's.
 """
 
-import argparse
 import json
 import os
 import re
@@ -23,13 +22,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import alternating, side
+from of_releases import Parser
 
 from dflash_kit import paths
-from dflash_kit.releases import catalogue
 from dflash_kit.smoke.speed_gate import LEAST_ROUNDS
 from tests.e2e.node import KIT, Node, running
 
-OUT = paths.ROOT / "docs" / "measurements" / "releases"
 POINTS = ("latency", "throughput")
 EXACT = ("known-answers", "known-answers-stream", "exact-c1", "exact-c4")
 PORT = 30030
@@ -158,14 +156,9 @@ def table(result: dict[str, Any]) -> str:
 
 def main() -> int:
     """1 where a release fails its smoke test."""
-    offered = list(catalogue.load(paths.RELEASES_FILE).offered)
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("releases", nargs="*", default=offered, help="default: all")
+    parser = Parser(__doc__)
     parser.add_argument("--short", action="store_true", help="two rounds instead of seven")
-    parser.add_argument("--out", type=Path, default=OUT)
-    given = parser.parse_args()
-    if unknown := [name for name in given.releases if name not in offered]:
-        parser.error(f"releases: got {', '.join(unknown)}, wanted some of: {', '.join(offered)}")
+    given = parser.chosen()
     begin, counted = time.monotonic(), SHORT_ROUNDS if given.short else LEAST_ROUNDS
     for release in given.releases:
         subprocess.run([paths.ROOT / "scripts/image", "cpu", release], check=True)

@@ -5,7 +5,6 @@ image that is named, with `--no-cache` from nothing. What is not there is left a
 it, and named at the end.
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -16,11 +15,11 @@ from typing import Any
 
 import docker
 from docker.errors import ImageNotFound
+from of_releases import Parser
 
 from dflash_kit import paths
-from dflash_kit.releases import build_log, catalogue, lockfile
+from dflash_kit.releases import build_log, lockfile
 
-OUT = paths.ROOT / "docs" / "measurements" / "releases"
 LOGS = paths.ROOT / "build" / "logs"
 
 
@@ -76,17 +75,12 @@ def table(result: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    offered = list(catalogue.load(paths.RELEASES_FILE).offered)
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("releases", nargs="*", default=offered, help="default: all")
+    parser = Parser(__doc__)
     parser.add_argument("--variant", choices=lockfile.VARIANTS, help="default: both")
     parser.add_argument("--build", action="store_true", help="build them first, and time that")
     parser.add_argument("--no-cache", action="store_true", help="with --build: from nothing")
     parser.add_argument("--logs", type=Path, default=LOGS, help="RELEASE-VARIANT.log, by name")
-    parser.add_argument("--out", type=Path, default=OUT)
-    given = parser.parse_args()
-    if unknown := [name for name in given.releases if name not in offered]:
-        parser.error(f"releases: got {', '.join(unknown)}, wanted some of: {', '.join(offered)}")
+    given = parser.chosen()
     file, missing = given.out / "images.json", []
     # What an earlier run saw of other images stays.
     result: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
