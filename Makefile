@@ -4,7 +4,7 @@ KIT := .venv/bin/dflash-kit
 GPU_PYTHON ?= python3
 export DFLASH_KIT_VARIANT := $(VARIANT)
 
-.PHONY: help up smoke down image test test-rollout test-image test-gpu lint bench
+.PHONY: help up smoke down image test test-rollout test-image test-gpu lint bench compare
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -ts $$'\t'
 
@@ -41,6 +41,9 @@ lint: .venv/test ## ruff, mypy, hadolint, yamllint, shellcheck, ansible-lint, st
 
 bench: .venv/test image ## tok/s with and without the draft, alternating; of one engine: dflash-kit bench
 	scripts/with-docker .venv/bin/python scripts/bench.py
+
+compare: .venv/test ## all releases side by side on this machine: exactness, start, memory, speed (SHORT=1)
+	scripts/with-docker .venv/bin/python scripts/compare_releases.py $(if $(SHORT),--short)
 
 .venv/kit: pyproject.toml
 	scripts/bootstrap kit

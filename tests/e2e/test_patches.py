@@ -10,7 +10,7 @@ from dflash_kit.releases import catalogue, wheels
 from tests.e2e.node import built, lock
 from tests.patches import check
 
-RELEASES = catalogue.load(RELEASES_FILE).releases
+RELEASES = catalogue.load(RELEASES_FILE).offered
 
 
 def patches(release: str) -> set[str]:

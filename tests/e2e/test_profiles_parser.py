@@ -13,7 +13,7 @@ from dflash_kit.profiles.pair_check import rope_base
 from dflash_kit.releases import catalogue
 from tests.e2e.node import built
 
-RELEASES = tuple(catalogue.load(RELEASES_FILE).releases)
+RELEASES = tuple(catalogue.load(RELEASES_FILE).offered)
 POINTS = ("latency", "throughput")
 # What the engine does with its --config file, up to where it would look at models and devices.
 PARSE = """

@@ -9,7 +9,7 @@ from dflash_kit.releases import catalogue
 from tests.e2e.node import running
 
 CATALOGUE = catalogue.load(RELEASES_FILE)
-OTHERS = [name for name in CATALOGUE.releases if name != CATALOGUE.default]
+OTHERS = [name for name in CATALOGUE.offered if name != CATALOGUE.default]
 
 
 @pytest.mark.parametrize("release", OTHERS)
