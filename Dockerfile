@@ -154,6 +154,9 @@ ARG VARIANT
 ARG PATCHES
 ARG TREE
 ARG REVISION
+# serve refuses the profile of a card that was left out.
+ARG CAPABILITIES
+ENV DFLASH_KIT_CAPABILITIES=${CAPABILITIES}
 LABEL org.opencontainers.image.title="dflash-kit engine" \
       org.opencontainers.image.description="Patched SGLang with DFlash speculative decoding" \
       org.opencontainers.image.version="${RELEASE}" \
