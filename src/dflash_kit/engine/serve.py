@@ -104,7 +104,19 @@ def choose_profile(name: str | None, host: Host) -> Profile:
     """The profile called `name`, or the one made for `host`; refused if it is not for it."""
     profile = load_profile(name) if name else detect(names(host))
     refuse_unfit(profile, host)
+    refuse_left_out(profile)
     return profile
+
+
+def refuse_left_out(profile: Profile) -> None:
+    """InputError where the image was built for other cards than the profile's."""
+    built = os.environ.get("DFLASH_KIT_CAPABILITIES", "").split()
+    wanted = profile.hardware.compute_capability
+    if built and wanted and wanted not in built:
+        raise InputError(
+            f"profile {profile.name}: got an image for compute capability {', '.join(built)}, "
+            f"wanted one for {wanted}; build it with CAPABILITIES={wanted}, or unset for every card"
+        )
 
 
 def refuse_environment(environment: Mapping[str, str]) -> None:
