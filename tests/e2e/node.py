@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import docker
+import pytest
 import requests
 from docker.models.containers import Container
 
@@ -119,6 +120,13 @@ class Node:
 
     def logs(self) -> str:
         return self.compose("logs", "--no-color", "engine").stdout
+
+
+def each(releases: Iterable[str]) -> list[Any]:
+    """Releases as parameters of a test; those that are not the default one are marked."""
+    default = lock()["release"]
+    mark = pytest.mark.other_release
+    return [name if name == default else pytest.param(name, marks=mark) for name in releases]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import pytest
 
 from dflash_kit.paths import IMAGES, RELEASES_FILE, ROOT
 from dflash_kit.releases import catalogue, wheels
-from tests.e2e.node import built, lock
+from tests.e2e.node import built, each, lock
 from tests.patches import check
 
 RELEASES = catalogue.load(RELEASES_FILE).offered
@@ -25,7 +25,7 @@ TESTED = [
 ]
 
 
-@pytest.mark.parametrize("name", TESTED)
+@pytest.mark.parametrize("name", each(TESTED))
 def test_each_patch_is_needed_and_enough(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,6 +18,7 @@ from tests.e2e.fleet.releases import offer, offer_broken
 from tests.e2e.node import ROOT
 from tests.e2e.rollout import Rollout, is_proved, row
 
+pytestmark = pytest.mark.other_release
 OFFERED = catalogue.load(paths.RELEASES_FILE).offered
 # The last release on each sglang; from the oldest to the newest, and back.
 LAST = list({entry.sglang: name for name, entry in OFFERED.items()}.values())
