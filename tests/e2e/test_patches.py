@@ -39,7 +39,7 @@ def test_each_patch_is_needed_and_enough(
         user="0:0",  # the trees lie in a folder that only their owner may enter
         volumes={
             str(ROOT / "tests" / "patches"): {"bind": "/opt/dflash-kit/tests", "mode": "ro"},
-            str(tmp_path): {"bind": "/trees", "mode": "ro"},
+            str(tmp_path): {"bind": "/trees", "mode": "rw"},
         },
         detach=True,
     )

@@ -5,15 +5,17 @@
 
 `prepare` makes three kinds of source trees: patched (the whole series), unpatched (the wheel),
 and one without-<patch> for each patch, the whole series less that one, or only what comes before
-it where a later patch builds on it. `run` takes the test of
-each patch through them: it has to pass on the first, to fail on the second, and to fail on the
-third as the test's own WITHOUT says. Exit codes: 0 all as wanted, 1 not, 2 wrong usage.
+it where a later patch builds on it. `run` takes the test of each patch through them: it has to pass
+on the first, to fail on the second, and to fail on the third as the test's own WITHOUT says. A file
+that two trees have alike is one file with two names, so that what Python compiles of it on the
+first two serves the others. Exit codes: 0 all as wanted, 1 not, 2 wrong usage.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import filecmp
 import json
 import os
 import re
@@ -23,8 +25,10 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -60,11 +64,13 @@ def prepare(release_dir: Path, wheel: Path, out: Path) -> None:
     from dflash_kit.releases import assemble, series
 
     def make(tree: str, patches: list[str]) -> None:
-        assemble.make_tree(release_dir, wheel, patches, (), out / tree)
+        # git apply never writes into a file: it makes a new one of the same name.
+        shutil.copytree(out / UNPATCHED, out / tree, copy_function=os.link)
+        series.apply(release_dir, patches, out / tree)
 
     names = series.names(release_dir)
+    assemble.make_tree(release_dir, wheel, [], (), out / UNPATCHED)
     make(PATCHED, names)
-    make(UNPATCHED, [])
     for at, name in enumerate(names):
         tree = WITHOUT + Path(name).stem
         try:
@@ -72,6 +78,41 @@ def prepare(release_dir: Path, wheel: Path, out: Path) -> None:
         except series.ReleaseError:
             shutil.rmtree(out / tree)
             make(tree, names[:at])
+        _share(out / tree, out / PATCHED)
+
+
+def _share(tree: Path, other: Path) -> None:
+    """Make files that `other` has with the same content names of those."""
+    for file, theirs in _sources(tree, other):
+        if not file.samefile(theirs) and filecmp.cmp(file, theirs, shallow=False):
+            file.unlink()
+            os.link(theirs, file)
+
+
+def _sources(tree: Path, other: Path) -> Iterator[tuple[Path, Path]]:
+    """The Python files of `tree`, each with that of the same name in `other`."""
+    for file in tree.rglob("*.py"):
+        theirs = other / file.relative_to(tree)
+        if theirs.exists():
+            yield file, theirs
+
+
+def share_bytecode(trees: Path) -> None:
+    """Give each tree what Python has compiled of its files in the first two."""
+    for tree in trees.glob(f"{WITHOUT}*"):
+        for other in (PATCHED, UNPATCHED):
+            for file, theirs in _sources(tree, trees / other):
+                compiled = Path(cache_from_source(str(theirs)))
+                mine = Path(cache_from_source(str(file)))
+                if file.samefile(theirs) and compiled.exists() and not mine.exists():
+                    mine.parent.mkdir(exist_ok=True)
+                    os.link(compiled, mine)
+
+
+def drop_bytecode(trees: Path) -> None:
+    """Remove all that Python has compiled."""
+    for folder in [*trees.rglob("__pycache__")]:
+        shutil.rmtree(folder)
 
 
 def patches_of(trees: Path) -> list[str]:
@@ -104,7 +145,7 @@ def run_tests(python: str, tree: Path, tests: list[Path]) -> dict[str, Outcome]:
             env=os.environ
             | {
                 "PYTHONPATH": os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")]),
-                "PYTHONDONTWRITEBYTECODE": "1",
+                "PYTHONDONTWRITEBYTECODE": "",
                 "OMP_NUM_THREADS": "1",
             },
             cwd=scratch,
@@ -167,14 +208,15 @@ def _last_line(text: str) -> str:
 def run(trees: Path, python: str) -> list[Row]:
     """Take every patch through its trees, a process for each tree."""
     patches = patches_of(trees)
-    work = {tree: [test_file(patch) for patch in patches] for tree in (PATCHED, UNPATCHED)}
-    work |= {WITHOUT + patch: [test_file(patch)] for patch in patches}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {
-            tree: pool.submit(run_tests, python, trees / tree, tests)
-            for tree, tests in work.items()
-        }
-        done = {tree: job.result() for tree, job in jobs.items()}
+    tests = [test_file(patch) for patch in patches]
+    first = {tree: tests for tree in (PATCHED, UNPATCHED)}
+    then = {WITHOUT + patch: [test_file(patch)] for patch in patches}
+    try:
+        done = _run_each(trees, python, first)
+        share_bytecode(trees)
+        done |= _run_each(trees, python, then)
+    finally:
+        drop_bytecode(trees)
     return [
         judge(
             patch,
@@ -185,6 +227,17 @@ def run(trees: Path, python: str) -> list[Row]:
         )
         for patch in patches
     ]
+
+
+def _run_each(
+    trees: Path, python: str, work: dict[str, list[Path]]
+) -> dict[str, dict[str, Outcome]]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = {
+            tree: pool.submit(run_tests, python, trees / tree, tests)
+            for tree, tests in work.items()
+        }
+        return {tree: job.result() for tree, job in jobs.items()}
 
 
 def table(rows: list[Row]) -> str:
