@@ -38,7 +38,7 @@ ENV UV_NO_CACHE=1 UV_HTTP_TIMEOUT=300 UV_HTTP_RETRIES=12 VIRTUAL_ENV=/opt/venv P
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required=false \
     --mount=type=secret,id=index,required=false \
     --mount=type=bind,from=wheelhouse,target=/wheelhouse \
-    --mount=type=bind,source=images/build,target=/build <<'SH'
+    --mount=type=bind,source=images/build/with-index,target=/build/with-index <<'SH'
 set -eu
 apt-get update
 apt-get install -y --no-install-recommends python3-venv git
@@ -56,7 +56,8 @@ ARG TORCH_INDEX
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required=false \
     --mount=type=secret,id=index,required=false \
     --mount=type=bind,from=wheelhouse,target=/wheelhouse \
-    --mount=type=bind,source=images/build,target=/build \
+    --mount=type=bind,source=images/build/with-index,target=/build/with-index \
+    --mount=type=bind,source=images/build/install-deps,target=/build/install-deps \
     --mount=type=bind,source=images/${RELEASE}/requirements-${VARIANT}.txt,target=/requirements.txt \
     /build/install-deps "${VARIANT}" /requirements.txt /opt/venv /split
 
@@ -65,7 +66,7 @@ FROM installed AS deps
 ARG VARIANT
 # Compute capabilities of the cards that the image is for, such as "12.0"; empty for every card.
 ARG CAPABILITIES
-RUN --mount=type=bind,source=images/build,target=/build \
+RUN --mount=type=bind,source=images/build/leave-out,target=/build/leave-out \
     /build/leave-out "${VARIANT}" /opt/venv "${CAPABILITIES}"
 
 FROM tools AS wheel
@@ -73,7 +74,7 @@ ARG SGLANG
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required=false \
     --mount=type=secret,id=index,required=false \
     --mount=type=bind,from=wheelhouse,target=/wheelhouse \
-    --mount=type=bind,source=images/build,target=/build \
+    --mount=type=bind,source=images/build/with-index,target=/build/with-index \
     /build/with-index /tools/bin/pip download -q --no-deps --only-binary :all: \
       --find-links /wheelhouse -d /wheel "sglang==${SGLANG}"
 

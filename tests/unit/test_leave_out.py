@@ -26,11 +26,12 @@ def left(venv: Path, variant: str, capabilities: str, *files: str) -> set[str]:
     ("capabilities", "kept"),
     [
         ("", {FLASH_OPS, CUBINS}),
-        ("9.0", {FLASH_OPS, CUBINS}),
+        ("9.0", {FLASH_OPS}),
         ("10.3", {CUBINS}),
         ("12.0", set()),
         ("12.0 10.3", {CUBINS}),
         ("12.0 8.9", {FLASH_OPS}),
+        ("9.0 10.0", {FLASH_OPS, CUBINS}),
     ],
 )
 def test_what_no_card_can_run_is_left_out(
