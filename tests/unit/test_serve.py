@@ -117,7 +117,20 @@ def test_the_identity_file_is_what_the_engine_reports(image: Path) -> None:
         "tree": record["tree"],
         "profile": "cpu-tiny",
         "point": "throughput",
+        "gpus": [],
+        "driver": None,
     }
+
+
+def test_the_identity_names_the_gpus_of_the_host(
+    image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_gpu_profile(image, monkeypatch)
+    host = Host({"commands": {"gpus": gpu_answer("Testcard 9", driver="590.1", capability="8.0")}})
+    monkeypatch.setattr(serve, "here", lambda: host)
+    monkeypatch.setenv("DFLASH_KIT_CACHE", str(image / "cache"))
+    identity = serve.make_plan("gpu", "latency", free_port()).identity
+    assert (identity.gpus, identity.driver) == (["Testcard 9"] * 8, "590.1")
 
 
 def test_outside_an_image_the_release_is_called_unreleased(image: Path) -> None:
