@@ -30,6 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
+from queue import SimpleQueue
 
 HERE = Path(__file__).resolve().parent
 PATCHED, UNPATCHED, WITHOUT = "patched", "unpatched", "without-"
@@ -132,30 +133,42 @@ def declared_failure(test: Path) -> str:
     raise ValueError(f"{test}: has no WITHOUT, wanted the failure where its patch is missing")
 
 
-def run_tests(python: str, tree: Path, tests: list[Path]) -> dict[str, Outcome]:
+class Forks:
+    """forks.py with one Python, which runs tests in forks of itself, one after the other."""
+
+    def __init__(self, python: str) -> None:
+        self._process = subprocess.Popen(
+            [python, "-W", "ignore", HERE / "forks.py"],
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "", "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, job: dict[str, object]) -> None:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        if self._process.stdout.readline() != "done\n":
+            raise RuntimeError(f"forks.py ended with {self._process.wait()}")
+
+    def end(self) -> None:
+        self._process.communicate()
+
+
+def run_tests(forks: Forks, tree: Path, tests: list[Path]) -> dict[str, Outcome]:
     """Run test files in one process against `tree`; what each did, by file name without .py."""
     with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report.xml"
+        report, said = Path(scratch) / "report.xml", Path(scratch) / "said"
         # No settings of a project around it: the image has the tests alone.
         options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(HERE)]
         options += ["--continue-on-collection-errors", f"--junitxml={report}"]
+        job = {"tree": str(tree), "tests": [str(test) for test in tests], "options": options}
         started = time.monotonic()
-        done = subprocess.run(
-            [python, "-W", "ignore", "-m", "pytest", *options, *tests],
-            env=os.environ
-            | {
-                "PYTHONPATH": os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")]),
-                "PYTHONDONTWRITEBYTECODE": "",
-                "OMP_NUM_THREADS": "1",
-            },
-            cwd=scratch,
-            capture_output=True,
-            text=True,
-        )
+        forks.run(job | {"cwd": scratch, "said": str(said)})
         seconds = time.monotonic() - started
         if not report.exists():
-            said = (done.stderr or done.stdout).strip()
-            return {test.stem: Outcome(0, said, seconds) for test in tests}
+            return {test.stem: Outcome(0, said.read_text().strip(), seconds) for test in tests}
         cases = list(ET.parse(report).iter("testcase"))
     return {test.stem: _outcome(test.stem, cases, seconds / len(tests)) for test in tests}
 
@@ -206,17 +219,21 @@ def _last_line(text: str) -> str:
 
 
 def run(trees: Path, python: str) -> list[Row]:
-    """Take every patch through its trees, a process for each tree."""
+    """Take every patch through its trees, a process for each tree, as many at once as there are
+    cores."""
     patches = patches_of(trees)
     tests = [test_file(patch) for patch in patches]
     first = {tree: tests for tree in (PATCHED, UNPATCHED)}
     then = {WITHOUT + patch: [test_file(patch)] for patch in patches}
+    forks = [Forks(python) for _ in range(os.cpu_count() or 1)]
     try:
-        done = _run_each(trees, python, first)
+        done = _run_each(trees, forks, first)
         share_bytecode(trees)
-        done |= _run_each(trees, python, then)
+        done |= _run_each(trees, forks, then)
     finally:
         drop_bytecode(trees)
+        for fork in forks:
+            fork.end()
     return [
         judge(
             patch,
@@ -230,14 +247,21 @@ def run(trees: Path, python: str) -> list[Row]:
 
 
 def _run_each(
-    trees: Path, python: str, work: dict[str, list[Path]]
+    trees: Path, forks: list[Forks], work: dict[str, list[Path]]
 ) -> dict[str, dict[str, Outcome]]:
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {
-            tree: pool.submit(run_tests, python, trees / tree, tests)
-            for tree, tests in work.items()
-        }
-        return {tree: job.result() for tree, job in jobs.items()}
+    idle: SimpleQueue[Forks] = SimpleQueue()
+    for fork in forks:
+        idle.put(fork)
+
+    def one(tree: str) -> dict[str, Outcome]:
+        mine = idle.get()
+        try:
+            return run_tests(mine, trees / tree, work[tree])
+        finally:
+            idle.put(mine)
+
+    with ThreadPoolExecutor(len(forks)) as pool:
+        return dict(zip(work, pool.map(one, work), strict=True))
 
 
 def table(rows: list[Row]) -> str:
