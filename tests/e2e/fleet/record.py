@@ -1,12 +1,14 @@
 """What each playbook of the tests printed at its end, kept for whoever wants to read it.
 
-python -m tests.e2e.fleet.record [FILE]    # as a table; FILE: build/rollout/plays.jsonl
+python -m tests.e2e.fleet.record                  # the last run as a table
+python -m tests.e2e.fleet.record --keep FOLDER    # it in FOLDER, its table in README.md there
+--plays FILE: another run than the last one
 """
 
+import argparse
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ from tests.e2e.node import ROOT
 FILE = ROOT / "build" / "rollout" / "plays.jsonl"
 _HEAD = "| case | command | exit | s | what it printed |\n|---|---|---|---|---|"
 _LONGEST = 240
+# The registry's address is another one in each run.
+_REGISTRY = re.compile(r"(?<!\d)\d+\.\d+\.\d+\.\d+:5000\b")
+HEADING = "## What each case printed\n\n"
 _RESULTS = (
     "proved|unchanged|would change|rolled back|not begun|unreachable|stopped|failed before .*"
 )
@@ -35,7 +40,7 @@ def keep(command: str, rc: int | str, seconds: float, out: str) -> None:
         "end": out.rpartition("PLAY RECAP")[2].partition("\n\n\n")[2].strip().splitlines(),
     }
     with FILE.open("a") as stream:
-        stream.write(json.dumps(entry) + "\n")
+        stream.write(_REGISTRY.sub("REGISTRY:5000", json.dumps(entry)) + "\n")
 
 
 def table(file: Path = FILE) -> str:
@@ -46,10 +51,23 @@ def table(file: Path = FILE) -> str:
     return "\n".join([_HEAD, *map(_line, plays)])
 
 
+def keep_run(folder: Path, file: Path = FILE) -> None:
+    """A run's plays as FOLDER/plays.jsonl, and their table under its heading in README.md."""
+    readme = folder / "README.md"
+    before, heading, _ = readme.read_text().partition(HEADING)
+    if not heading:
+        raise SystemExit(
+            f"{readme}: got no line {HEADING.strip()!r}, wanted one: add it at the end"
+        )
+    lines = file.read_bytes()
+    (folder / "plays.jsonl").write_bytes(lines)
+    readme.write_text(f"{before}{heading}{table(file)}\n")
+
+
 def _line(play: dict[str, Any]) -> str:
     case = play["case"].removeprefix("test_").replace("_", " ")
     said = [line[:_LONGEST] for line in [*play["reason"][:4], *map(_shown, play["end"])] if line]
-    cells = [case, f"`{play['command']}`", str(play["rc"]), f"{play['seconds']:.0f}"]
+    cells = [case, f"`{play['command'].strip()}`", str(play["rc"]), f"{play['seconds']:.0f}"]
     return f"| {' | '.join([*cells, '<br>'.join(said).replace('|', '/')])} |"
 
 
@@ -60,5 +78,18 @@ def _shown(line: str) -> str:
     return "" if line.startswith(("host ", "---")) else line
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.e2e.fleet.record")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER")
+    parser.add_argument("--plays", type=Path, default=FILE, metavar="FILE")
+    given = parser.parse_args()
+    if not given.plays.exists():
+        parser.error(f"{given.plays}: not there; `make test-rollout` writes it")
+    if given.keep:
+        keep_run(given.keep, given.plays)
+    else:
+        print(table(given.plays))
+
+
 if __name__ == "__main__":
-    print(table(*map(Path, sys.argv[1:])))
+    main()

@@ -37,16 +37,15 @@ class Registry:
         self.logins = logins(container)
         self._config = folder / "docker"
         self._api = requests.Session()
-        self._api.trust_env = (
-            False  # a bundle in the environment would be taken instead of `verify`
-        )
+        # A bundle in the environment would be taken instead of `verify`.
+        self._api.trust_env = False
         self._api.verify = str(self.ca)
         self._api.auth = next(iter(self.logins.items()))
 
     def prepare(self) -> None:
         """Write the authority's file and a login for publishing, once the registry is up."""
         code, content = self._container.exec_run(["cat", "/tls/ca.crt"])
-        assert code == 0, content
+        assert code == 0 and isinstance(content, bytes), content
         self.ca.write_bytes(content)
         user, password = next(iter(self.logins.items()))
         login = base64.b64encode(f"{user}:{password}".encode()).decode()
