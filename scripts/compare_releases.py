@@ -67,6 +67,7 @@ def resident_mib(node: Node) -> float:
 
 def alone(release: str, point: str) -> dict[str, Any]:
     """One release by itself: its start, its memory, what the smoke test says."""
+    print(f"compare: {release}, {point}, by itself", file=sys.stderr)
     variables = {"DFLASH_KIT_RELEASE": release, "DFLASH_KIT_POINT": point}
     with running("dflash-kit-compare", PORT, **variables) as node:
         started = _READY.search(node.logs())
@@ -89,6 +90,7 @@ def alone(release: str, point: str) -> dict[str, Any]:
 
 def speeds(releases: list[str], point: str, counted: int) -> dict[str, Any]:
     """Speed by concurrency and release, and its ratio to the first release, round by round."""
+    print(f"compare: {point}, all at once", file=sys.stderr)
     found: dict[str, Any] = {}
     with ExitStack() as stack:
         sides = {
