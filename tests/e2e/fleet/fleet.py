@@ -22,7 +22,7 @@ from tests.e2e.fleet.registry import PORT, Registry
 from tests.e2e.node import ROOT
 
 # A fleet for each of the processes that run tests at the same time.
-NAME = "-".join(["dflash-kit-fleet", *os.environ.get("PYTEST_XDIST_WORKER", "").split()])
+NAME = f"dflash-kit-fleet-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 HOSTS = ("host1", "host2")
 ANSIBLE = ROOT / "ansible"
 _PLAYBOOK = ROOT / ".venv" / "bin" / "ansible-playbook"
