@@ -38,7 +38,7 @@ ENV UV_NO_CACHE=1 UV_HTTP_TIMEOUT=300 UV_HTTP_RETRIES=12 VIRTUAL_ENV=/opt/venv P
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required=false \
     --mount=type=secret,id=index,required=false \
     --mount=type=bind,from=wheelhouse,target=/wheelhouse \
-    --mount=type=bind,source=images/build,target=/build <<'SH'
+    --mount=type=bind,source=images/build/with-index,target=/build/with-index <<'SH'
 set -eu
 apt-get update
 apt-get install -y --no-install-recommends python3-venv git
@@ -49,25 +49,32 @@ SH
 
 # Everything but SGLang: the large layers, the same for every patch. nvidia/ and torch/ apart, so
 # that a change in one small wheel moves neither.
-FROM tools AS deps
+FROM tools AS installed
 ARG VARIANT
 ARG RELEASE
 ARG TORCH_INDEX
-# Compute capabilities of the cards that the image is for, such as "12.0"; empty for every card.
-ARG CAPABILITIES
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required=false \
     --mount=type=secret,id=index,required=false \
     --mount=type=bind,from=wheelhouse,target=/wheelhouse \
-    --mount=type=bind,source=images/build,target=/build \
+    --mount=type=bind,source=images/build/with-index,target=/build/with-index \
+    --mount=type=bind,source=images/build/install-deps,target=/build/install-deps \
     --mount=type=bind,source=images/${RELEASE}/requirements-${VARIANT}.txt,target=/requirements.txt \
     /build/install-deps "${VARIANT}" /requirements.txt /opt/venv /split
+
+# Apart, so that a build for other cards downloads and installs nothing again.
+FROM installed AS deps
+ARG VARIANT
+# Compute capabilities of the cards that the image is for, such as "12.0"; empty for every card.
+ARG CAPABILITIES
+RUN --mount=type=bind,source=images/build/leave-out,target=/build/leave-out \
+    /build/leave-out "${VARIANT}" /opt/venv "${CAPABILITIES}"
 
 FROM tools AS wheel
 ARG SGLANG
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt,required=false \
     --mount=type=secret,id=index,required=false \
     --mount=type=bind,from=wheelhouse,target=/wheelhouse \
-    --mount=type=bind,source=images/build,target=/build \
+    --mount=type=bind,source=images/build/with-index,target=/build/with-index \
     /build/with-index /tools/bin/pip download -q --no-deps --only-binary :all: \
       --find-links /wheelhouse -d /wheel "sglang==${SGLANG}"
 
@@ -87,23 +94,36 @@ PYTHONPATH=/kit PYTHONDONTWRITEBYTECODE=1 python3 -m dflash_kit.releases.assembl
 python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/sglang
 SH
 
+# Everything that comes from elsewhere. Kernels are compiled on these very layers: copied once more
+# for them, they would take their gigabytes twice.
+# hadolint ignore=DL3006
+FROM system-${VARIANT} AS engine
+RUN useradd --uid 10001 --user-group --no-create-home --home-dir /tmp --shell /usr/sbin/nologin sglang \
+ && install -d -o sglang -g sglang -m 0700 /var/lib/dflash-kit/keys /var/lib/dflash-kit/cache
+COPY --from=deps /split/nvidia /
+COPY --from=deps /split/torch /
+COPY --from=deps /opt/venv /opt/venv
+COPY --from=sglang /opt/sglang /opt/sglang
+ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin DFLASH_KIT_CACHE=/var/lib/dflash-kit/cache
+
 # What SGLang would compile at its first use, and can be compiled without a GPU; none for CPUs.
 # hadolint ignore=DL3006
 FROM system-cpu AS kernels-cpu
 RUN mkdir /kernels
 
-FROM system-cuda AS kernels-cuda
-COPY --from=deps /split/nvidia /
-COPY --from=deps /split/torch /
-COPY --from=deps /opt/venv /opt/venv
-COPY --from=sglang /opt/sglang /opt/sglang
+FROM engine AS kernels-cuda
 ARG RELEASE
 ARG TREE
 ARG CAPABILITIES
-ENV PATH=/opt/venv/bin:/usr/bin:/bin DFLASH_KIT_CACHE=/var/lib/dflash-kit/cache
-RUN --mount=type=bind,source=src/dflash_kit/engine/kernels.py,target=/kernels.py \
-    --mount=type=bind,source=images/${RELEASE}/engine.yaml,target=/engine.yaml \
-    python3 -B /kernels.py /engine.yaml "${TREE}" /kernels ${CAPABILITIES:-9.0 10.3 12.0}
+RUN --mount=type=bind,source=src/dflash_kit/releases,target=/kit/dflash_kit/releases \
+    --mount=type=bind,source=src/dflash_kit/engine/kernels.py,target=/kernels.py \
+    --mount=type=bind,source=images/${RELEASE}/engine.yaml,target=/engine.yaml <<'SH'
+set -eu
+: "${CAPABILITIES:=9.0 10.3 12.0}"
+PYTHONPATH=/kit python3 -B -m dflash_kit.releases.card_code \
+  /opt/venv/lib/python3.*/site-packages ${CAPABILITIES}
+python3 -B /kernels.py /engine.yaml "${TREE}" /kernels ${CAPABILITIES}
+SH
 
 # hadolint ignore=DL3006
 FROM kernels-${VARIANT} AS kernels
@@ -120,20 +140,12 @@ COPY images/${RELEASE} /kit/images/${RELEASE}
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /kit/src /kit/smoke_tests \
  && chmod -R a+rX,go-w /kit
 
-# hadolint ignore=DL3006
-FROM system-${VARIANT} AS runtime
-RUN useradd --uid 10001 --user-group --no-create-home --home-dir /tmp --shell /usr/sbin/nologin sglang \
- && install -d -o sglang -g sglang -m 0700 /var/lib/dflash-kit/keys /var/lib/dflash-kit/cache
-COPY --from=deps /split/nvidia /
-COPY --from=deps /split/torch /
-COPY --from=deps /opt/venv /opt/venv
-COPY --from=sglang /opt/sglang /opt/sglang
+FROM engine AS runtime
 COPY --from=sglang /info /opt/dflash-kit
 COPY --from=kernels /kernels /opt/dflash-kit/kernels
 COPY --from=kit /kit /opt/dflash-kit
-ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin HOME=/tmp PYTHONUNBUFFERED=1 \
-    PYTHONDONTWRITEBYTECODE=1 DFLASH_KIT_KEYS=/var/lib/dflash-kit/keys \
-    DFLASH_KIT_CACHE=/var/lib/dflash-kit/cache
+ENV HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    DFLASH_KIT_KEYS=/var/lib/dflash-kit/keys
 USER 10001:10001
 EXPOSE 30000
 ENTRYPOINT ["/usr/bin/tini", "--", "dflash-kit"]
@@ -143,6 +155,9 @@ ARG VARIANT
 ARG PATCHES
 ARG TREE
 ARG REVISION
+# serve refuses the profile of a card that was left out.
+ARG CAPABILITIES
+ENV DFLASH_KIT_CAPABILITIES=${CAPABILITIES}
 LABEL org.opencontainers.image.title="dflash-kit engine" \
       org.opencontainers.image.description="Patched SGLang with DFlash speculative decoding" \
       org.opencontainers.image.version="${RELEASE}" \

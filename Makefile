@@ -4,7 +4,7 @@ KIT := .venv/bin/dflash-kit
 GPU_PYTHON ?= python3
 export DFLASH_KIT_VARIANT := $(VARIANT)
 
-.PHONY: help up smoke down image test test-rollout test-image test-gpu lint bench
+.PHONY: help up smoke down image test test-rollout test-releases test-image test-gpu lint bench compare
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | column -ts $$'\t'
 
@@ -21,11 +21,14 @@ down: ## stop the engine, and the throwaway Docker where one was used; keys and 
 image: .venv/kit ## build the default release (VARIANT=cpu or cuda)
 	scripts/image $(VARIANT)
 
-test: .venv/test lint ## all tests that need no GPU, but for the rollouts
+test: .venv/test lint ## all tests of the default release that need no GPU
 	scripts/test
 
-test-rollout: .venv/test ## rollouts onto two hosts: good, bad and cut-off ones (half an hour)
+test-rollout: .venv/test ## of them the rollouts onto two hosts alone
 	scripts/test rollout
+
+test-releases: .venv/test ## what is tried on the other releases, and rollouts across all
+	scripts/test releases
 
 test-image: .venv/test ## build the cuda variant and prove it on the CPU
 	$(MAKE) image VARIANT=cuda
@@ -41,6 +44,9 @@ lint: .venv/test ## ruff, mypy, hadolint, yamllint, shellcheck, ansible-lint, st
 
 bench: .venv/test image ## tok/s with and without the draft, alternating; of one engine: dflash-kit bench
 	scripts/with-docker .venv/bin/python scripts/bench.py
+
+compare: .venv/test ## all releases side by side on this machine: exactness, start, memory, speed (SHORT=1)
+	scripts/with-docker .venv/bin/python scripts/compare_releases.py $(if $(SHORT),--short)
 
 .venv/kit: pyproject.toml
 	scripts/bootstrap kit

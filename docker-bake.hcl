@@ -19,6 +19,11 @@ variable "INDEX_ENV" {
   default = ""
 }
 
+variable "CAPABILITIES" {
+  # Compute capabilities of the cards that the cuda variant is for, e.g. "12.0"; empty: every card.
+  default = ""
+}
+
 variable "REVISION" {
   default = ""
 }
@@ -44,6 +49,8 @@ target "engine" {
     PATCHES     = release.patches
     TREE        = release.tree
     REVISION    = REVISION
+    # None for CPUs: what is the same for every card is built once.
+    CAPABILITIES = variant == "cuda" ? CAPABILITIES : ""
   }
   secret = concat(
     CA_BUNDLE == "" ? [] : ["type=file,id=ca,src=${CA_BUNDLE}"],

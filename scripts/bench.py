@@ -36,9 +36,9 @@ class Side:
 
 
 @contextmanager
-def side(point: str) -> Iterator[Side]:
-    """The engine at a point, until the block ends."""
-    with running(f"dflash-kit-bench-{point}", POINTS[point], DFLASH_KIT_POINT=point) as node:
+def side(name: str, port: int, **variables: str) -> Iterator[Side]:
+    """The engine with those variables of compose, until the block ends; `name` tells it apart."""
+    with running(f"dflash-kit-bench-{name}", port, **variables) as node:
         command, inside = bench_serving.command(node.url, "compose service engine")
         engine = Engine(node.url, Keys(node.key("user"), node.key("admin")), "the container")
         with bench_serving.serving(
@@ -47,21 +47,23 @@ def side(point: str) -> Iterator[Side]:
             yield Side(engine, bench.Bench(run, inside))
 
 
-def alternating(sides: dict[str, Side], concurrency: int) -> dict[str, SpeedPoint]:
-    """The speed of each side; a first round of both is not counted."""
+def alternating(
+    sides: dict[str, Side], concurrency: int, counted: int = LEAST_ROUNDS
+) -> dict[str, SpeedPoint]:
+    """The speed of each side in so many rounds; a first round of each is not counted."""
     pair = load_pair("tiny")
-    asked = {p: each.bench.asked(each.engine, pair, concurrency) for p, each in sides.items()}
+    asked = {n: each.bench.asked(each.engine, pair, concurrency) for n, each in sides.items()}
     rounds = [
-        {p: bench.one_round(each.bench.run, each.engine, asked[p])[0] for p, each in sides.items()}
-        for _ in range(1 + LEAST_ROUNDS)
+        {n: bench.one_round(each.bench.run, each.engine, asked[n])[0] for n, each in sides.items()}
+        for _ in range(1 + counted)
     ]
     return {
-        point: SpeedPoint(
+        name: SpeedPoint(
             concurrency=concurrency,
-            prompts=len(asked[point].prompts),
-            rounds=[each[point] for each in rounds[1:]],
+            prompts=len(asked[name].prompts),
+            rounds=[each[name] for each in rounds[1:]],
         )
-        for point in sides
+        for name in sides
     }
 
 
@@ -74,7 +76,10 @@ def ratios(found: dict[str, SpeedPoint]) -> list[float]:
 def main() -> None:
     result: dict[str, object] = {"image": image(os.environ.get("DFLASH_KIT_VARIANT", "cpu"))}
     with ExitStack() as stack:
-        sides = {point: stack.enter_context(side(point)) for point in POINTS}
+        sides = {
+            point: stack.enter_context(side(point, port, DFLASH_KIT_POINT=point))
+            for point, port in POINTS.items()
+        }
         for concurrency in bench.CONCURRENCIES:
             found = alternating(sides, concurrency)
             result[f"c{concurrency}"] = {

@@ -1,7 +1,5 @@
 """The engine from outside: its processes, its ranks and its log."""
 
-import time
-
 import pytest
 import requests
 
@@ -11,16 +9,6 @@ from dflash_kit.releases import engine_data
 from dflash_kit.smoke import engine_log, watch
 
 SHOWN = 3
-ZOMBIE_SECONDS = 1.0
-
-
-def gone_wrong(suite, container, before):
-    """What has become of the container; looked at twice, since one that ends is a zombie first."""
-    pattern = engine_data.load(suite.wanted.release).processes
-    if problems := watch.differences(before, container.look(), pattern):
-        time.sleep(ZOMBIE_SECONDS)
-        problems = watch.differences(before, container.look(), pattern)
-    return problems
 
 
 @pytest.mark.check("processes")
@@ -28,7 +16,8 @@ def test_processes(check, suite, container):
     wanted = "the same processes as before, none a zombie"
     try:
         before = suite.at_start()
-        problems = gone_wrong(suite, container, before)
+        pattern = engine_data.load(suite.wanted.release).processes
+        problems, _ = watch.differences(before, container.look, pattern)
     except Undetermined as error:
         check.undetermined("not seen", wanted, str(error))
     if before.running and not before.processes:

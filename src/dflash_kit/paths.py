@@ -10,6 +10,7 @@ PAIRS = IMAGES / "pairs"
 PROFILES = IMAGES / "profiles"
 SHAPES = PAIRS / "shapes"
 ARGUMENTS_FILE = PROFILES / "tables" / "arguments.yaml"
+MEMORY_FILE = PROFILES / "tables" / "memory.yaml"
 SMOKE_TESTS = ROOT / "smoke_tests"
 # What the build wrote about itself; exists only inside an image.
 PATCHES_FILE = ROOT / "patches.json"

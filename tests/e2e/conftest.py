@@ -4,8 +4,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.e2e.fleet import record
 from tests.e2e.fleet.fixtures import fleet  # noqa: F401
 from tests.e2e.node import Node, running
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        record.FILE.unlink(missing_ok=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if record.FILE.exists():
+        terminalreporter.write_line(record.table())
 
 
 @pytest.fixture(scope="session")

@@ -4,17 +4,20 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import docker
+import pytest
 import requests
 from docker.models.containers import Container
 
 ROOT = Path(__file__).resolve().parents[2]
 KIT = ROOT / ".venv" / "bin" / "dflash-kit"
+# Of the processes that run tests at the same time, each has names and ports of its own.
+_LANE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 PROMPT = {"model": "tiny", "messages": [{"role": "user", "content": "What is a release?"}]}
 
 
@@ -22,11 +25,12 @@ class Node:
     """`docker compose` on this repository, with the variables that a user would set."""
 
     def __init__(self, project: str, port: int, **variables: str) -> None:
-        self.project = project
-        self.url = f"http://127.0.0.1:{port}"
+        self.project = f"{project}-{_LANE}"
+        self.port = port + 100 * _LANE
+        self.url = f"http://127.0.0.1:{self.port}"
         self.environment = os.environ | {
-            "COMPOSE_PROJECT_NAME": project,
-            "DFLASH_KIT_PORT": str(port),
+            "COMPOSE_PROJECT_NAME": self.project,
+            "DFLASH_KIT_PORT": str(self.port),
             **variables,
         }
 
@@ -116,6 +120,13 @@ class Node:
 
     def logs(self) -> str:
         return self.compose("logs", "--no-color", "engine").stdout
+
+
+def each(releases: Iterable[str]) -> list[Any]:
+    """Releases as parameters of a test; those that are not the default one are marked."""
+    default = lock()["release"]
+    mark = pytest.mark.other_release
+    return [name if name == default else pytest.param(name, marks=mark) for name in releases]
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """What the rollout's tests ask for: playbooks on the fleet, hosts in a known state, a client."""
 
-import json
-import os
 import re
 import threading
 import time
@@ -19,7 +17,6 @@ from tests.e2e.node import PROMPT, ROOT
 ANSIBLE = ROOT / "ansible"
 FIRST, SECOND = "0.5.11-dflash.1", "0.5.11-dflash.2"
 PORT = 30000
-RECORD = ROOT / "build" / "rollout" / "plays.jsonl"
 
 
 class Rollout:
@@ -45,9 +42,7 @@ class Rollout:
         return self.fleet.start_play(file, self.inventory, *arguments, **variables)
 
     def play(self, playbook: str, *arguments: str, **variables: object) -> Play:
-        running = self.start(playbook, *arguments, **variables)
-        given = [*arguments, *(f"{name}={value}" for name, value in variables.items())]
-        return ended(f"{playbook}.yml {' '.join(given)}", running)
+        return self.start(playbook, *arguments, **variables).wait()
 
     def deploy(self, release: str, *arguments: str, **variables: object) -> Play:
         return self.play("deploy", *arguments, dflash_kit_release=release, **variables)
@@ -59,25 +54,6 @@ class Rollout:
             if not any(is_proved(host, release) for release in (FIRST, SECOND)):
                 done = self.deploy(FIRST, "--limit", host.name)
                 assert done.rc == 0, done.out
-
-
-def ended(command: str, running: RunningPlay) -> Play:
-    """Its end, kept for whoever wants to read what a case looks like."""
-    done = running.wait()
-    RECORD.parent.mkdir(parents=True, exist_ok=True)
-    reasons = re.findall(r"^ {4}msg: (?:\|-\n)?(.*(?:\n {8}.*)*)", done.out, re.MULTILINE)
-    entry = {
-        "case": os.environ["PYTEST_CURRENT_TEST"].rpartition("::")[2].partition(" ")[0],
-        "command": command,
-        "rc": done.rc,
-        "seconds": round(done.seconds, 1),
-        "changed": done.changed,
-        "reason": [line.strip() for line in reasons[-1].splitlines()] if reasons else [],
-        "end": done.out.rpartition("PLAY RECAP")[2].partition("\n\n\n")[2].strip().splitlines(),
-    }
-    with RECORD.open("a") as stream:
-        stream.write(json.dumps(entry) + "\n")
-    return done
 
 
 def release_of(host: Host) -> str:

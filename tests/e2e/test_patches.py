@@ -7,10 +7,10 @@ import pytest
 
 from dflash_kit.paths import IMAGES, RELEASES_FILE, ROOT
 from dflash_kit.releases import catalogue, wheels
-from tests.e2e.node import built, lock
+from tests.e2e.node import built, each, lock
 from tests.patches import check
 
-RELEASES = catalogue.load(RELEASES_FILE).releases
+RELEASES = catalogue.load(RELEASES_FILE).offered
 
 
 def patches(release: str) -> set[str]:
@@ -25,7 +25,7 @@ TESTED = [
 ]
 
 
-@pytest.mark.parametrize("name", TESTED)
+@pytest.mark.parametrize("name", each(TESTED))
 def test_each_patch_is_needed_and_enough(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -39,7 +39,7 @@ def test_each_patch_is_needed_and_enough(
         user="0:0",  # the trees lie in a folder that only their owner may enter
         volumes={
             str(ROOT / "tests" / "patches"): {"bind": "/opt/dflash-kit/tests", "mode": "ro"},
-            str(tmp_path): {"bind": "/trees", "mode": "ro"},
+            str(tmp_path): {"bind": "/trees", "mode": "rw"},
         },
         detach=True,
     )

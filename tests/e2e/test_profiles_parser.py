@@ -11,9 +11,9 @@ from dflash_kit.paths import RELEASES_FILE
 from dflash_kit.profiles.load import load_pair, load_profile, profile_names
 from dflash_kit.profiles.pair_check import rope_base
 from dflash_kit.releases import catalogue
-from tests.e2e.node import built
+from tests.e2e.node import built, each
 
-RELEASES = tuple(catalogue.load(RELEASES_FILE).releases)
+RELEASES = tuple(catalogue.load(RELEASES_FILE).offered)
 POINTS = ("latency", "throughput")
 # What the engine does with its --config file, up to where it would look at models and devices.
 PARSE = """
@@ -69,7 +69,7 @@ def rendered(name: str, point: str, release: str) -> dict[str, Any]:
     return dict(config.render(profile, pair, point, config.REDACTED, release=release).arguments)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", each(RELEASES))
 def test_the_engine_understands_every_argument(release: str) -> None:
     question = {
         f"{name} {point}": rendered(name, point, release)

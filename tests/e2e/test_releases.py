@@ -6,13 +6,13 @@ import pytest
 
 from dflash_kit.paths import RELEASES_FILE, ROOT
 from dflash_kit.releases import catalogue
-from tests.e2e.node import running
+from tests.e2e.node import each, running
 
 CATALOGUE = catalogue.load(RELEASES_FILE)
-OTHERS = [name for name in CATALOGUE.releases if name != CATALOGUE.default]
+OTHERS = [name for name in CATALOGUE.offered if name != CATALOGUE.default]
 
 
-@pytest.mark.parametrize("release", OTHERS)
+@pytest.mark.parametrize("release", each(OTHERS))
 @pytest.mark.parametrize("point", ["latency", "throughput"])
 def test_release_passes_the_smoke_test(release: str, point: str, tmp_path: Path) -> None:
     variables = {"DFLASH_KIT_RELEASE": release, "DFLASH_KIT_POINT": point}

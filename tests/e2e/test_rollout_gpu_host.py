@@ -16,19 +16,30 @@ from tests.unit.host_documents import RTX, Document, changed, gpu_answer, rtx_bo
 PROFILE = "rtx-pro-6000-x8"
 FULL = "/mnt/full"
 PERSISTED = "nvidia-smi -pm 1"
-# An engine in service as far as a refusal could touch it, and a disk without space.
-_SETUP = f"""
-set -e
-tar --create --dereference /bin/sleep $(ldd /bin/sleep | grep -o '/[^ ]*') | docker import - sleeper
+# An engine in service as far as a rollout looks at it before its switch.
+_OLD_ENGINE = f"""
 docker run --detach --restart always --label com.docker.compose.project={PROJECT} \
   --label com.docker.compose.oneoff=False --label com.docker.compose.service=engine-gpu \
   sleeper sleep infinity
+"""
+# It, and a disk without space.
+_SETUP = f"""
+set -e
+tar --create --dereference /bin/sleep $(ldd /bin/sleep | grep -o '/[^ ]*') | docker import - sleeper
+{_OLD_ENGINE}
 mkdir -p {ROOT}/deployments/old {FULL}
 touch {ROOT}/deployments/old/compose.yaml
 ln -s deployments/old {ROOT}/current
 ln -s deployments/old {ROOT}/last_good
 mount -t tmpfs -o size=1m tmpfs {FULL}
 """
+
+
+# Of every container of the engine's project: what happened to it, whether it ran one command alone.
+_EVENTS = f"""docker events --since {{since}} --until $(date +%s.%N) --filter type=container \
+  --filter label=com.docker.compose.project={PROJECT} --format '{{{{{{{{.Action}}}}}}}} \
+{{{{{{{{index .Actor.Attributes "com.docker.compose.oneoff"}}}}}}}} {{{{{{{{.Actor.ID}}}}}}}} \
+{{{{{{{{index .Actor.Attributes "exitCode"}}}}}}}}'"""
 
 
 class Rollout:
@@ -54,6 +65,11 @@ class Rollout:
         return self._fleet.play(
             ANSIBLE / "deploy.yml", self._inventory, "--limit", NAME, **variables
         )
+
+    def happened(self, since: str) -> list[list[str]]:
+        """Action, whether of a single command, container, exit status; from that time on."""
+        lines = self.host.run(_EVENTS.format(since=since)).splitlines()
+        return [line.split() for line in lines]
 
     def set_up(self, **variables: Any) -> Play:
         """The role gpu_host alone."""
@@ -133,6 +149,8 @@ def test_a_healthy_machine_gets_as_far_as_the_engine(rollout: Rollout) -> None:
     rollout.machine.equip()
     rollout.machine.become(rtx_box())
     rollout.host.bare(images=False)
+    old = rollout.host.run(_OLD_ENGINE)
+    since = rollout.host.run("date +%s.%N")
     done = rollout.deploy()
     # The engine's process was started, and is told of all GPUs; there it ends.
     assert f"{NAME}: the engine ended" in done.out, done.out
@@ -141,6 +159,14 @@ def test_a_healthy_machine_gets_as_far_as_the_engine(rollout: Rollout) -> None:
     assert f"the engine sees 8 devices: 8 x {RTX}" in log
     # As no deployment was ever good here.
     assert rollout.host.container() is None and rollout.host.current() is None
+    # What an engine would compile was compiled while the old one served on.
+    events = rollout.happened(since)
+    compiled = [event for event in events if event[:2] == ["die", "True"]]
+    assert [event[3] for event in compiled] == ["0"], events
+    stopped = next(event for event in events if event[2] == old and event[0] == "kill")
+    started = next(event for event in events if event[:2] == ["start", "False"])
+    assert started[2] != old
+    assert events.index(compiled[0]) < events.index(stopped) < events.index(started), events
 
 
 def test_the_setup_role_makes_a_bare_gpu_host_fit(rollout: Rollout) -> None:

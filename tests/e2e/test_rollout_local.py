@@ -8,19 +8,18 @@ import docker
 
 from tests.e2e.node import ROOT, Node
 
-PROJECT = "dflash-kit-e2e-local"
-PORT = 30012
 # Names and addresses, which have to differ.
 OWN = {"Binds", "NetworkMode", "PortBindings"}
 
 
 def test_local_inventory_makes_what_compose_makes(node: Node, tmp_path: Path) -> None:
+    local = Node("dflash-kit-e2e-local", 30015)
     try:
         done = subprocess.run(
             [
                 *(ROOT / ".venv/bin/ansible-playbook", "ansible/deploy.yml"),
-                *("-e", f"dflash_kit_root={tmp_path}/kit", "-e", f"dflash_kit_port={PORT}"),
-                *("-e", f"dflash_kit_project={PROJECT}", "-e", f"receipt_folder={tmp_path}"),
+                *("-e", f"dflash_kit_root={tmp_path}/kit", "-e", f"dflash_kit_port={local.port}"),
+                *("-e", f"dflash_kit_project={local.project}", "-e", f"receipt_folder={tmp_path}"),
             ],
             cwd=ROOT,
             capture_output=True,
@@ -28,13 +27,13 @@ def test_local_inventory_makes_what_compose_makes(node: Node, tmp_path: Path) ->
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert "1 of 1 host run what was asked for, proved" in done.stdout
-        made = docker.from_env().containers.get(f"{PROJECT}-engine-1").attrs
+        made = docker.from_env().containers.get(f"{local.project}-engine-1").attrs
         assert decided(made) == decided(node.container.attrs)
         assert made["NetworkSettings"]["Ports"] == {
-            "30000/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(PORT)}]
+            "30000/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(local.port)}]
         }
     finally:
-        Node(PROJECT, PORT).down()
+        local.down()
 
 
 def decided(attrs: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import docker
 import pytest
 
 from dflash_kit.profiles.load import load_profile, profile_names
+from dflash_kit.releases import card_code
 from dflash_kit.releases.architectures import Architecture
 from tests.e2e.node import image, lock, running
 
@@ -44,11 +45,10 @@ def held() -> dict[str, list[Architecture]]:
 def test_the_libraries_hold_code_for_the_card(
     held: dict[str, list[Architecture]], capability: str
 ) -> None:
-    """What every pass of the engine goes through; sgl_kernel has two, and chooses by the card."""
-    folder = "sm90" if capability == "9.0" else "sm100"
+    """As the build found, but with every library read."""
     lacking = [
         library
-        for library in (f"sgl_kernel/{folder}/common_ops.abi3.so", "torch/lib/libtorch_cuda.so")
+        for library in card_code.required(capability)
         if not any(code.runs_on(capability) for code in held.get(library, []))
     ]
     assert lacking == []
@@ -63,12 +63,15 @@ def test_flash_ops_is_of_no_use_on_blackwell(
     assert not any(code.runs_on(capability) for code in held[FLASH_OPS])
 
 
-def test_flashinfer_cubin_is_of_no_use_on_12_0() -> None:
-    """As flash_ops."""
+def test_flashinfer_cubin_is_for_10_x_alone() -> None:
+    """As flash_ops. By the second byte of e_flags: not all have an architecture in their names."""
     print(said("du", "-sm", f"{PACKAGES}/flashinfer_cubin", f"{PACKAGES}/{FLASH_OPS}"))
-    find = ("find", f"{PACKAGES}/flashinfer_cubin", "-name", "*.cubin")
-    assert said(*find, "-ipath", "*sm103*")
-    assert not said(*find, "-ipath", "*sm12*")
+    script = (
+        "import pathlib, sys; print(*{file.open('rb').read(50)[49]"
+        " for file in pathlib.Path(sys.argv[1]).rglob('*.cubin')})"
+    )
+    found = said("python3", "-c", script, f"{PACKAGES}/flashinfer_cubin")
+    assert set(found.split()) == {"100", "103"}
 
 
 def test_cuda_variant_passes_the_same_smoke_test() -> None:
@@ -104,6 +107,23 @@ def test_kernels_compile_for_every_card_the_kit_serves() -> None:
         remove=True,
     )
     assert said.decode().split()[-4:] == ["100a.cubin", "103a.cubin", "120a.cubin", "90a.cubin"]
+
+
+def test_what_a_library_holds_is_what_nvcc_was_told_to_make() -> None:
+    """The suffixes too, which NVIDIA documents nowhere."""
+    names = ["sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_120"]
+    names += ["sm_120a", "sm_120f", "compute_90a", "compute_100", "compute_100f", "compute_120"]
+    script = (
+        "cd /tmp; echo '__global__ void k(float *x) { x[0] = 1; }' > k.cu;"
+        f"for name in {' '.join(names)}; do number=${{name#*_}};"
+        " /usr/local/cuda/bin/nvcc -gencode arch=compute_$number,code=$name -Xcompiler -fPIC"
+        " -c -o k.o k.cu; g++ -shared -nostdlib -o $name.so k.o; done;"
+        " python3 -m dflash_kit.releases.architectures /tmp"
+    )
+    table = json.loads(said("sh", "-ec", script))
+    assert {library: row["codes"] for library, row in table.items()} == {
+        f"{name}.so": {name: 1} for name in names
+    }
 
 
 def test_what_is_baked_is_found_by_the_engine_and_not_compiled_again() -> None:

@@ -5,15 +5,17 @@
 
 `prepare` makes three kinds of source trees: patched (the whole series), unpatched (the wheel),
 and one without-<patch> for each patch, the whole series less that one, or only what comes before
-it where a later patch builds on it. `run` takes the test of
-each patch through them: it has to pass on the first, to fail on the second, and to fail on the
-third as the test's own WITHOUT says. Exit codes: 0 all as wanted, 1 not, 2 wrong usage.
+it where a later patch builds on it. `run` takes the test of each patch through them: it has to pass
+on the first, to fail on the second, and to fail on the third as the test's own WITHOUT says. A file
+that two trees have alike is one file with two names, so that what Python compiles of it on the
+first two serves the others. Exit codes: 0 all as wanted, 1 not, 2 wrong usage.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import filecmp
 import json
 import os
 import re
@@ -23,9 +25,12 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
+from queue import SimpleQueue
 
 HERE = Path(__file__).resolve().parent
 PATCHED, UNPATCHED, WITHOUT = "patched", "unpatched", "without-"
@@ -60,11 +65,13 @@ def prepare(release_dir: Path, wheel: Path, out: Path) -> None:
     from dflash_kit.releases import assemble, series
 
     def make(tree: str, patches: list[str]) -> None:
-        assemble.make_tree(release_dir, wheel, patches, (), out / tree)
+        # git apply never writes into a file: it makes a new one of the same name.
+        shutil.copytree(out / UNPATCHED, out / tree, copy_function=os.link)
+        series.apply(release_dir, patches, out / tree)
 
     names = series.names(release_dir)
+    assemble.make_tree(release_dir, wheel, [], (), out / UNPATCHED)
     make(PATCHED, names)
-    make(UNPATCHED, [])
     for at, name in enumerate(names):
         tree = WITHOUT + Path(name).stem
         try:
@@ -72,6 +79,41 @@ def prepare(release_dir: Path, wheel: Path, out: Path) -> None:
         except series.ReleaseError:
             shutil.rmtree(out / tree)
             make(tree, names[:at])
+        _share(out / tree, out / PATCHED)
+
+
+def _share(tree: Path, other: Path) -> None:
+    """Make files that `other` has with the same content names of those."""
+    for file, theirs in _sources(tree, other):
+        if not file.samefile(theirs) and filecmp.cmp(file, theirs, shallow=False):
+            file.unlink()
+            os.link(theirs, file)
+
+
+def _sources(tree: Path, other: Path) -> Iterator[tuple[Path, Path]]:
+    """The Python files of `tree`, each with that of the same name in `other`."""
+    for file in tree.rglob("*.py"):
+        theirs = other / file.relative_to(tree)
+        if theirs.exists():
+            yield file, theirs
+
+
+def share_bytecode(trees: Path) -> None:
+    """Give each tree what Python has compiled of its files in the first two."""
+    for tree in trees.glob(f"{WITHOUT}*"):
+        for other in (PATCHED, UNPATCHED):
+            for file, theirs in _sources(tree, trees / other):
+                compiled = Path(cache_from_source(str(theirs)))
+                mine = Path(cache_from_source(str(file)))
+                if file.samefile(theirs) and compiled.exists() and not mine.exists():
+                    mine.parent.mkdir(exist_ok=True)
+                    os.link(compiled, mine)
+
+
+def drop_bytecode(trees: Path) -> None:
+    """Remove all that Python has compiled."""
+    for folder in [*trees.rglob("__pycache__")]:
+        shutil.rmtree(folder)
 
 
 def patches_of(trees: Path) -> list[str]:
@@ -91,30 +133,42 @@ def declared_failure(test: Path) -> str:
     raise ValueError(f"{test}: has no WITHOUT, wanted the failure where its patch is missing")
 
 
-def run_tests(python: str, tree: Path, tests: list[Path]) -> dict[str, Outcome]:
+class Forks:
+    """forks.py with one Python, which runs tests in forks of itself, one after the other."""
+
+    def __init__(self, python: str) -> None:
+        self._process = subprocess.Popen(
+            [python, "-W", "ignore", HERE / "forks.py"],
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "", "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, job: dict[str, object]) -> None:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        if self._process.stdout.readline() != "done\n":
+            raise RuntimeError(f"forks.py ended with {self._process.wait()}")
+
+    def end(self) -> None:
+        self._process.communicate()
+
+
+def run_tests(forks: Forks, tree: Path, tests: list[Path]) -> dict[str, Outcome]:
     """Run test files in one process against `tree`; what each did, by file name without .py."""
     with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report.xml"
+        report, said = Path(scratch) / "report.xml", Path(scratch) / "said"
         # No settings of a project around it: the image has the tests alone.
         options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(HERE)]
         options += ["--continue-on-collection-errors", f"--junitxml={report}"]
+        job = {"tree": str(tree), "tests": [str(test) for test in tests], "options": options}
         started = time.monotonic()
-        done = subprocess.run(
-            [python, "-W", "ignore", "-m", "pytest", *options, *tests],
-            env=os.environ
-            | {
-                "PYTHONPATH": os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")]),
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "OMP_NUM_THREADS": "1",
-            },
-            cwd=scratch,
-            capture_output=True,
-            text=True,
-        )
+        forks.run(job | {"cwd": scratch, "said": str(said)})
         seconds = time.monotonic() - started
         if not report.exists():
-            said = (done.stderr or done.stdout).strip()
-            return {test.stem: Outcome(0, said, seconds) for test in tests}
+            return {test.stem: Outcome(0, said.read_text().strip(), seconds) for test in tests}
         cases = list(ET.parse(report).iter("testcase"))
     return {test.stem: _outcome(test.stem, cases, seconds / len(tests)) for test in tests}
 
@@ -165,16 +219,21 @@ def _last_line(text: str) -> str:
 
 
 def run(trees: Path, python: str) -> list[Row]:
-    """Take every patch through its trees, a process for each tree."""
+    """Take every patch through its trees, a process for each tree, as many at once as there are
+    cores."""
     patches = patches_of(trees)
-    work = {tree: [test_file(patch) for patch in patches] for tree in (PATCHED, UNPATCHED)}
-    work |= {WITHOUT + patch: [test_file(patch)] for patch in patches}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {
-            tree: pool.submit(run_tests, python, trees / tree, tests)
-            for tree, tests in work.items()
-        }
-        done = {tree: job.result() for tree, job in jobs.items()}
+    tests = [test_file(patch) for patch in patches]
+    first = {tree: tests for tree in (PATCHED, UNPATCHED)}
+    then = {WITHOUT + patch: [test_file(patch)] for patch in patches}
+    forks = [Forks(python) for _ in range(os.cpu_count() or 1)]
+    try:
+        done = _run_each(trees, forks, first)
+        share_bytecode(trees)
+        done |= _run_each(trees, forks, then)
+    finally:
+        drop_bytecode(trees)
+        for fork in forks:
+            fork.end()
     return [
         judge(
             patch,
@@ -185,6 +244,24 @@ def run(trees: Path, python: str) -> list[Row]:
         )
         for patch in patches
     ]
+
+
+def _run_each(
+    trees: Path, forks: list[Forks], work: dict[str, list[Path]]
+) -> dict[str, dict[str, Outcome]]:
+    idle: SimpleQueue[Forks] = SimpleQueue()
+    for fork in forks:
+        idle.put(fork)
+
+    def one(tree: str) -> dict[str, Outcome]:
+        mine = idle.get()
+        try:
+            return run_tests(mine, trees / tree, work[tree])
+        finally:
+            idle.put(mine)
+
+    with ThreadPoolExecutor(len(forks)) as pool:
+        return dict(zip(work, pool.map(one, work), strict=True))
 
 
 def table(rows: list[Row]) -> str:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -28,13 +29,32 @@ def _stand_in_for_triton() -> None:
     importlib.import_module("torch.utils._triton").has_triton_package()
     sglang = importlib.util.find_spec("sglang")
     assert sglang is not None and sglang.origin is not None, "sglang is not on PYTHONPATH"
-    stub = importlib.util.spec_from_file_location(
-        "_triton_stub", Path(sglang.origin).with_name("_triton_stub.py")
-    )
-    assert stub is not None and stub.loader is not None
-    module = importlib.util.module_from_spec(stub)
-    stub.loader.exec_module(module)
-    module.install()
+    for name, install in (("_triton_stub", _install), ("_platform_stubs", _install_apples)):
+        if (file := Path(sglang.origin).with_name(f"{name}.py")).exists():
+            stub = importlib.util.spec_from_file_location(name, file)
+            assert stub is not None and stub.loader is not None
+            module = sys.modules[name] = importlib.util.module_from_spec(stub)
+            stub.loader.exec_module(module)
+            install(module)
+
+
+def _install(stub: Any) -> None:
+    stub.install()
+
+
+def _install_apples(stub: Any) -> None:
+    """The stub's part for triton, which without the patch is for macOS alone."""
+    import torch
+
+    apple = SimpleNamespace(platform="darwin", modules=sys.modules, meta_path=sys.meta_path)
+    here: Any = SimpleNamespace(mps=SimpleNamespace(is_available=lambda: True))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stub, "sys", apple)
+        patch.setattr(stub, "platform", SimpleNamespace(machine=lambda: "arm64"))
+        patch.setattr(torch, "backends", here)
+        patch.setattr(torch, "mps", SimpleNamespace())
+        patch.setattr(stub, "_patch_non_blocking", lambda: None)
+        stub.install_platform_stubs()
 
 
 def _stand_in_for_sgl_kernel() -> bool:

@@ -1,6 +1,6 @@
-"""What the tests have to know of the engine's inside: a module for each make of DFlash's worker.
+"""What the tests have to know of the engine's inside: a module for each make of it.
 
-Both offer the same names. Which one is told by what the tree has, never by its version.
+All offer the same names. Which one is told by what the tree has, never by its version.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any
 def _make() -> str:
     sglang = importlib.util.find_spec("sglang")
     assert sglang is not None and sglang.origin is not None, "sglang is not on PYTHONPATH"
-    worker = Path(sglang.origin).with_name("srt") / "speculative" / "dflash_worker_v2.py"
-    return "inside_v2" if worker.exists() else "inside_v1"
+    srt = Path(sglang.origin).with_name("srt")
+    if (srt / "managers" / "scheduler_components" / "internal_state.py").exists():
+        return "inside_v3"
+    return "inside_v2" if (srt / "speculative" / "dflash_worker_v2.py").exists() else "inside_v1"
 
 
 inside: Any = importlib.import_module(_make())

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from sglang.srt.managers.scheduler import Scheduler
+from sglang.srt.managers.scheduler import Scheduler, run_scheduler_process
 from sglang.srt.managers.scheduler_output_processor_mixin import SchedulerOutputProcessorMixin
 from sglang.srt.managers.utils import GenerationBatchResult
 from sglang.srt.model_executor import forward_batch_info, pool_configurator
 from sglang.srt.model_executor.model_runner import ModelRunner
-from sglang.srt.server_args import ServerArgs
+from sglang.srt.server_args import ServerArgs, get_global_server_args
 from sglang.srt.speculative import dflash_utils, dflash_worker
 from worker_v1 import (
     FALLBACKS,
@@ -47,6 +47,16 @@ __all__ = [
 ]
 
 sampling_accept = dflash_utils.compute_dflash_sampling_accept_len_and_bonus
+
+# Beside two-batch overlap: what makes every draft pass run outside its graph.
+EAGER_DRAFT: list[tuple[dict[str, Any], str]] = [
+    ({"moe_a2a_backend": "deepep"}, "--moe-a2a-backend: got deepep, wanted none"),
+    ({"moe_dense_tp_size": 1}, "--moe-dense-tp-size: got 1, wanted none"),
+]
+
+# The arguments' values are given by nothing that a function of theirs would have to blank.
+SERIALIZERS: tuple[str, ...] = ()
+HANDED_ON: set[str] = set()
 
 
 def process_decode(collector: Any, result: GenerationBatchResult, stop: Callable[[], None]) -> None:
@@ -163,8 +173,9 @@ def graph_arguments(sizes: list[int], disabled: bool = False) -> dict[str, Any]:
     return {"cuda_graph_bs": sizes, "disable_cuda_graph": disabled}
 
 
-def handle_speculative_decoding(args: ServerArgs) -> None:
+def handle_speculative_decoding(args: ServerArgs) -> ServerArgs:
     args._handle_speculative_decoding()
+    return args
 
 
 def start_target(target: Any, args: ServerArgs) -> None:
@@ -251,6 +262,14 @@ def draft_backend(monkeypatch: pytest.MonkeyPatch, _: Path, backend: str) -> str
             target_worker=target,
         )
     return str(made[0].attention_backend)
+
+
+def live_arguments() -> ServerArgs:
+    return get_global_server_args()
+
+
+def run_scheduler(args: ServerArgs, pipe: Any) -> None:
+    run_scheduler_process(args, None, *[0] * 6, None, pipe)
 
 
 def watch(made: Any) -> None:

@@ -9,29 +9,29 @@ from typing import Any
 
 import pytest
 import torch
+from graphs_v2 import count_after, expert_ranks
 from sglang.srt.arg_groups import speculative_hook
 from sglang.srt.managers import tokenizer_manager
-from sglang.srt.managers.scheduler import Scheduler
+from sglang.srt.managers.scheduler import Scheduler, run_scheduler_process
 from sglang.srt.managers.scheduler_components.batch_result_processor import (
     SchedulerBatchResultProcessor,
 )
 from sglang.srt.managers.utils import GenerationBatchResult
-from sglang.srt.model_executor import (
-    cuda_graph_buffer_registry,
-    forward_batch_info,
-    pool_configurator,
-)
+from sglang.srt.mem_cache.allocation_sizing import get_req_to_token_extra_context_len
+from sglang.srt.model_executor import pool_configurator
 from sglang.srt.model_executor.forward_batch_info import ForwardBatch, ForwardMode
 from sglang.srt.model_executor.model_runner_components import spec_aux_hidden_state
-from sglang.srt.model_executor.runner import base_runner
-from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
+from sglang.srt.server_args import (
+    ServerArgs,
+    get_global_server_args,
+    set_global_server_args_for_scheduler,
+)
 from sglang.srt.speculative import dflash_utils, draft_worker_common
 from sglang.srt.speculative.spec_info import SpeculativeAlgorithm
 from starlette.routing import WebSocketRoute
 from worker_v2 import (
     FALLBACKS,
     MISSING,
-    VOCABULARY,
     broken,
     count_draft_pass,
     decode_step,
@@ -46,9 +46,11 @@ __all__ = [
     "FALLBACKS",
     "MISSING",
     "broken",
+    "count_after",
     "count_draft_pass",
     "decode_step",
     "draft_batch",
+    "expert_ranks",
     "graph_arguments",
     "no_fused_projection",
     "start_worker",
@@ -57,9 +59,24 @@ __all__ = [
 
 sampling_accept = dflash_utils.compute_dflash_sampling_correct_drafts_and_bonus
 
+# Beside two-batch overlap: what makes every draft pass run outside its graph.
+EAGER_DRAFT: list[tuple[dict[str, Any], str]] = [
+    ({"moe_a2a_backend": "deepep"}, "--moe-a2a-backend: got deepep, wanted none"),
+    ({"moe_dense_tp_size": 1}, "--moe-dense-tp-size: got 1, wanted none"),
+]
 
-def process_decode(collector: Any, result: GenerationBatchResult, stop: Callable[[], None]) -> None:
-    """The real processing of a decode result, up to `stop`, its first step after the metrics."""
+# The arguments' values are given by nothing that a function of theirs would have to blank.
+SERIALIZERS: tuple[str, ...] = ()
+HANDED_ON: set[str] = set()
+
+
+def process_decode(
+    collector: Any, result: GenerationBatchResult, stop: Callable[[], None], **more: Any
+) -> None:
+    """The real processing of a decode result, up to `stop`, its first step after the metrics.
+
+    more: what a later make asks besides.
+    """
     set_global_server_args_for_scheduler(ServerArgs(model_path="dummy", enable_metrics=True))
     processor: Any = SimpleNamespace(
         metrics_collector=collector,
@@ -68,6 +85,7 @@ def process_decode(collector: Any, result: GenerationBatchResult, stop: Callable
         ),
         token_to_kv_pool_allocator=SimpleNamespace(free_group_begin=stop),
         _normalize_decode_outputs=lambda **_: ([], None),
+        **more,
     )
     batch: Any = SimpleNamespace(
         reqs=[],
@@ -127,55 +145,6 @@ def manager(arguments: ServerArgs, **more: Any) -> Any:
     return made
 
 
-def count_after(
-    batch: Any, requests: int, block_size: int, expert_parallel: bool, gathered: bool, stale: int
-) -> int:
-    """The count in the real buffers of a graph after `batch` has entered them."""
-    largest = 4
-    buffers = base_runner._allocate_decode_buffers(
-        device=torch.device("cpu"),
-        max_bs=largest,
-        max_num_token=largest * block_size,
-        hidden_size=4,
-        vocab_size=VOCABULARY,
-        dtype=torch.float32,
-        dp_size=1,
-        pp_size=1,
-        is_encoder_decoder=False,
-        require_mlp_tp_gather=False,
-        seq_len_fill_value=1,
-        encoder_len_fill_value=0,
-        num_tokens_per_req=block_size,
-        cache_loc_dtype=torch.int64,
-        enable_mamba_track=False,
-    )
-    buffers.num_token_non_padded.fill_(stale)
-    registry = cuda_graph_buffer_registry.build_decode_registry(
-        device=torch.device("cpu"),
-        max_bs=largest,
-        max_num_token=largest * block_size,
-        seq_len_fill_value=1,
-        cache_loc_dtype=torch.int64,
-        enable_num_token_non_padded=expert_parallel,
-        require_gathered_buffer=gathered,
-        source=buffers,
-    )
-    registry.fill_from(
-        batch,
-        raw_bs=requests,
-        padded_bs=largest,
-        raw_num_tokens=requests * block_size,
-        padded_num_tokens=largest * block_size,
-    )
-    return int(buffers.num_token_non_padded)
-
-
-def expert_ranks(monkeypatch: pytest.MonkeyPatch, ranks: int) -> None:
-    """This process is one of so many expert-parallel ranks."""
-    parallel = SimpleNamespace(moe_ep_size=ranks, attn_tp_size=1, attn_tp_rank=0)
-    monkeypatch.setattr(forward_batch_info, "get_parallel", lambda: parallel)
-
-
 def pool_owner(
     monkeypatch: pytest.MonkeyPatch, draft: Any, ranks: int, flag: str, dtype: torch.dtype
 ) -> Any:
@@ -221,8 +190,9 @@ def without_dflash(owner: Any) -> None:
     owner.spec_algorithm = SpeculativeAlgorithm.NONE
 
 
-def handle_speculative_decoding(args: ServerArgs) -> None:
+def handle_speculative_decoding(args: ServerArgs) -> ServerArgs:
     speculative_hook._handle_dflash(args)
+    return args
 
 
 def start_target(target: Any, args: ServerArgs) -> None:
@@ -255,9 +225,9 @@ def verify_attention(
     return result
 
 
-def draft_backend(_: pytest.MonkeyPatch, tmp_path: Path, backend: str) -> str:
-    """The attention backend of a draft on a CPU whose target has `backend`."""
-    args = ServerArgs(
+def draft_arguments(tmp_path: Path, backend: str) -> ServerArgs:
+    """The arguments of an engine on a CPU whose target has `backend`."""
+    return ServerArgs(
         model_path="dummy",
         device="cpu",
         attention_backend=backend,
@@ -266,6 +236,11 @@ def draft_backend(_: pytest.MonkeyPatch, tmp_path: Path, backend: str) -> str:
         speculative_draft_model_path=str(tmp_path),
         speculative_num_draft_tokens=8,
     )
+
+
+def draft_backend(_: pytest.MonkeyPatch, tmp_path: Path, backend: str) -> str:
+    """The attention backend of a draft on a CPU whose target has `backend`."""
+    args = draft_arguments(tmp_path, backend)
     handle_speculative_decoding(args)
     resolved = draft_worker_common._resolve_draft_attention_backend_fallback(
         draft_server_args=args, algo_label="DFLASH"
@@ -277,6 +252,28 @@ def watch(made: Any) -> None:
     """What the watchdog of a stopping engine asks besides."""
     made._subprocess_watchdog = None
     made._dispatch_to_scheduler = lambda _: None
+
+
+def live_arguments() -> ServerArgs:
+    return get_global_server_args()
+
+
+def run_scheduler(args: ServerArgs, pipe: Any) -> None:
+    run_scheduler_process(args, None, *[0] * 6, None, pipe)
+
+
+def row_room(args: ServerArgs) -> int:
+    """How much wider than the context a request's row is."""
+    return get_req_to_token_extra_context_len(args)
+
+
+def request(committed: int) -> Any:
+    """A request that has so many tokens, as the reserve of its next step asks for it."""
+    return SimpleNamespace(
+        kv_committed_len=committed,
+        kv=SimpleNamespace(kv_allocated_len=committed),
+        sampling_params=SimpleNamespace(top_k=1),
+    )
 
 
 def routes(app: Any) -> Iterator[Any]:

@@ -9,7 +9,9 @@ from inside import inside
 from sglang.srt.entrypoints.http_server import app
 from sglang.srt.utils import auth
 
-WITHOUT = r"the user key opens .*/load_lora_adapter_from_tensors.*/set_trace_level"
+WITHOUT = (
+    r"the user key opens .*/(load_lora_adapter_from_tensors.*/set_trace_level|scale_elastic_ep)"
+)
 
 USER, ADMIN = "the-user-key", "the-admin-key"
 
@@ -28,6 +30,7 @@ FOR_USERS = {
     "/docs/oauth2-redirect",
     "/encode",
     "/generate",
+    "/get_hicache_l3_cache_layout",
     "/get_load",
     "/get_model_info",
     "/get_server_info",
@@ -46,6 +49,7 @@ FOR_USERS = {
     "/v1/chat/completions",
     "/v1/classify",
     "/v1/completions",
+    "/v1/decisions",
     "/v1/detokenize",
     "/v1/embeddings",
     "/v1/loads",
@@ -58,12 +62,13 @@ FOR_USERS = {
     "/v1/responses/{response_id}",
     "/v1/responses/{response_id}/cancel",
     "/v1/score",
+    "/v1/systemone",
     "/v1/tokenize",
     "/vertex_generate",
     "/weight_version",
 }
 # The probes of orchestrators have no key.
-FOR_ALL = {"/health", "/health_generate"}
+FOR_ALL = {"/health", "/health_generate", "/ready"}
 
 
 def endpoints() -> Iterator[tuple[str, str]]:
@@ -105,4 +110,4 @@ def test_the_admin_key_opens_everything_else() -> None:
 @pytest.mark.parametrize("authorization", [None, "", "Bearer ", "Bearer another", USER])
 def test_no_key_opens_nothing_but_health(authorization: str | None) -> None:
     opened = {path for method, path in endpoints() if is_allowed(method, path, authorization)}
-    assert opened == FOR_ALL
+    assert opened == FOR_ALL & {path for _, path in endpoints()}

@@ -10,13 +10,16 @@ import torch
 from inside import inside
 from sglang.srt.layers.radix_attention import AttentionType, RadixAttention
 from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool, ReqToTokenPool
+from sglang.srt.models.dflash import DFlashDraftModel
 from sglang.srt.speculative.dflash_info import DFlashVerifyInput
 from sglang.srt.speculative.spec_utils import assign_req_to_token_pool_func
+from transformers import Qwen3Config
 
 # One failure for each of the changes.
 WITHOUT = (
     r"(?s)(?=.*test_host_pool\w*: assert not True)"
-    r"(?=.*'flashinfer' == 'torch_native'|.*only supports CUDA and NPU devices)"
+    r"(?=.*'flashinfer' == 'torch_native'|.*only supports CUDA and NPU devices"
+    r"|.*is not supported by)"
     r"(?=.*'NoneType' object has no attribute 'shape')"
     r"(?=.*test_token_table\w*: )(?=.*test_kv_moves\w*: )"
 )
@@ -101,6 +104,30 @@ def test_verify_attention(kind: AttentionType, causal: bool) -> None:
     wanted = torch.cat([plain_attention(q, k, v, causal) for q, k, v in bounds])
     torch.testing.assert_close(got.double(), wanted, rtol=1e-4, atol=1e-5)
     assert lengths.tolist() == PREFIX
+
+
+@pytest.mark.usefixtures("one_rank")
+def test_the_drafts_heads_in_its_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In bfloat16, as drafts are served, its heads are those of float32, rounded."""
+    config = Qwen3Config(hidden_size=32, num_attention_heads=HEADS, head_dim=DIM)
+    config.num_hidden_layers, config.num_key_value_heads, config.block_size = 1, KV_HEADS, BLOCK
+    config.dflash_config = {"mask_token_id": 3, "target_layer_ids": [0]}
+    heads: list[torch.Tensor] = []
+
+    def attend(_: Any, q: torch.Tensor, k: torch.Tensor, *__: Any) -> torch.Tensor:
+        heads.append(torch.cat([q, k], dim=-1).float())
+        return q
+
+    monkeypatch.setattr(RadixAttention, "forward", attend)
+    attention = DFlashDraftModel(config).layers[0].self_attn
+    torch.manual_seed(0)
+    for parameter in attention.parameters():
+        torch.nn.init.normal_(parameter)
+    hidden = torch.randn(BLOCK, config.hidden_size)
+    for dtype in (torch.float32, torch.bfloat16):
+        attention.to(dtype)(torch.arange(BLOCK), hidden.to(dtype), None)
+    torch.testing.assert_close(heads[1], heads[0], rtol=0.05, atol=0.05)
+    assert heads[0].std() > 0.5
 
 
 def test_token_table_is_written() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from sglang.srt.mem_cache.allocation_sizing import get_req_to_token_extra_context_len
+from inside import inside
 from sglang.srt.server_args import ServerArgs, set_global_server_args_for_scheduler
 from sglang.srt.speculative import dflash_info_v2
 
@@ -33,15 +33,11 @@ def test_the_reserve_stays_in_the_row(page_size: int, monkeypatch: pytest.Monkey
         reserved.extend(nxt_kv_lens_cpu.tolist())
 
     monkeypatch.setattr(dflash_info_v2, "alloc_for_spec_decode", allocate)
-    request = SimpleNamespace(
-        kv_committed_len=CONTEXT,
-        kv=SimpleNamespace(kv_allocated_len=CONTEXT),
-        sampling_params=SimpleNamespace(top_k=1),
-    )
     batch: Any = SimpleNamespace(
         device="cpu",
         batch_size=lambda: 1,
-        reqs=[request],
+        maybe_evict_swa=lambda: None,
+        reqs=[inside.request(CONTEXT)],
         req_pool_indices=torch.tensor([1]),
         tree_cache=None,
         req_to_token_pool=None,
@@ -51,5 +47,5 @@ def test_the_reserve_stays_in_the_row(page_size: int, monkeypatch: pytest.Monkey
         batch
     )
     (length,) = reserved
-    width = CONTEXT + get_req_to_token_extra_context_len(args)
+    width = CONTEXT + inside.row_room(args)
     assert length <= width

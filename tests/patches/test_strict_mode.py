@@ -30,7 +30,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DFLASH_KIT_STRICT", "1")
 
 
-def handled(**given: Any) -> ServerArgs:
+def handled(**given: Any) -> Any:
     """Real arguments after the engine's own treatment of speculative decoding."""
     args = ServerArgs(
         model_path="dummy",
@@ -38,8 +38,7 @@ def handled(**given: Any) -> ServerArgs:
         speculative_draft_model_path="/nowhere",
         **GOOD | given,
     )
-    inside.handle_speculative_decoding(args)
-    return args
+    return inside.handle_speculative_decoding(args)
 
 
 def refusal(**given: Any) -> str:
@@ -57,8 +56,7 @@ MISUSES: list[tuple[dict[str, Any], str]] = [
     ({"max_running_requests": 5}, "--max-running-requests: got 5, wanted at most 4"),
     (NO_GRAPHS, "CUDA graphs are disabled"),
     ({"disable_cuda_graph_padding": True}, "no graph for batches of [3]"),
-    ({"moe_a2a_backend": "deepep"}, "--moe-a2a-backend: got deepep, wanted none"),
-    ({"moe_dense_tp_size": 1}, "--moe-dense-tp-size: got 1, wanted none"),
+    *inside.EAGER_DRAFT,
     ({"enable_two_batch_overlap": True}, "--enable-two-batch-overlap"),
 ]
 
@@ -77,9 +75,9 @@ def test_a_misuse_is_refused(given: dict[str, Any], wanted: str) -> None:
 
 @pytest.mark.usefixtures("strict")
 def test_all_misuses_are_named_at_once() -> None:
-    text = refusal(speculative_num_steps=3, max_running_requests=9, moe_a2a_backend="deepep")
+    text = refusal(speculative_num_steps=3, max_running_requests=9, enable_two_batch_overlap=True)
     assert text.count(";") == 2 and all(
-        flag in text for flag in ("num-steps", "max-running-requests", "moe-a2a-backend")
+        flag in text for flag in ("num-steps", "max-running-requests", "two-batch-overlap")
     )
 
 
@@ -148,7 +146,7 @@ def test_a_refusal_of_a_scheduler_goes_through_its_pipe(monkeypatch: pytest.Monk
     )
     sent: list[Any] = []
     args = ServerArgs(model_path="dummy")
-    scheduler.run_scheduler_process(args, None, *[0] * 6, None, SimpleNamespace(send=sent.append))
+    inside.run_scheduler(args, SimpleNamespace(send=sent.append))
     assert sent == [{"status": "refused", "reason": "the reason"}]
     assert signals == []
 

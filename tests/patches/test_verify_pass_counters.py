@@ -9,6 +9,7 @@ from sglang.srt.server_args import ServerArgs, set_global_server_args_for_schedu
 WITHOUT = r"(KeyError: 'verify_passes'|'eager': 0\} == \{|verify_passes)"
 
 
+@pytest.mark.usefixtures("one_rank")
 @pytest.mark.parametrize(("in_graph", "counted"), [(True, "cuda_graph"), (False, "eager")])
 def test_worker_counts_its_verify_pass(in_graph: bool, counted: str) -> None:
     worker, _ = inside.decode_step(verify_in_graph=in_graph)

@@ -18,6 +18,10 @@ from sglang.srt.utils import hf_transformers_utils
 VOCABULARY = 16
 
 
+# worker(requests, block_size, **attributes), or that of a later make.
+Make = Callable[..., Any]
+
+
 class Drafted(Exception):
     """The draft's pass is over, and the target's begins."""
 
@@ -76,6 +80,7 @@ def decode_batch(requests: int) -> Any:
         seq_lens_cpu=lengths.clone(),
         seq_lens_sum=int(lengths.sum()),
         req_pool_indices=torch.arange(1, requests + 1),
+        can_run_decode_cuda_graph=True,
     )
 
 
@@ -86,31 +91,35 @@ def draft_output(in_graph: bool, tokens: int) -> Any:
     )
 
 
-def draft_batch(monkeypatch: pytest.MonkeyPatch, requests: int, block_size: int) -> Any:
-    """The ForwardBatch of one real draft pass."""
+def draft_batch(_: pytest.MonkeyPatch, requests: int, block_size: int, make: Make = worker) -> Any:
+    """The ForwardBatch of one real draft pass of the worker that `make` makes."""
     built: list[Any] = []
 
     def forward(batch: Any) -> Any:
         built.append(batch)
         raise Drafted
 
-    made = worker(requests, block_size, draft_model_runner=SimpleNamespace(forward=forward))
+    runner = SimpleNamespace(forward=forward, kv_index_translator=None)
+    made = make(requests, block_size, draft_model_runner=runner)
     with pytest.raises(Drafted):
         made.forward_batch_generation(decode_batch(requests))
     return built[0]
 
 
 def decode_step(
-    verify_in_graph: bool = True, draft_in_graph: bool = True, **attributes: Any
+    verify_in_graph: bool = True,
+    draft_in_graph: bool = True,
+    make: Make = worker,
+    **attributes: Any,
 ) -> tuple[Any, Any]:
-    """The worker and the result of one real decode step of two requests."""
+    """The worker that `make` makes and the result of one real decode step of two requests."""
     requests, block = 2, 4
 
     class Verify:
         def __init__(self, **_: Any) -> None:
             pass
 
-        def prepare_for_verify(self, *_: Any) -> tuple[None, None]:
+        def prepare_for_verify(self, *_: Any, **__: Any) -> tuple[None, None]:
             return None, None
 
     def verified(**_: Any) -> Any:
@@ -118,11 +127,16 @@ def decode_step(
             hidden_states=torch.zeros(requests * block, 4),
             next_token_logits=torch.zeros(requests * block, VOCABULARY),
         )
-        return SimpleNamespace(logits_output=logits, can_run_cuda_graph=verify_in_graph)
+        return SimpleNamespace(
+            logits_output=logits,
+            can_run_cuda_graph=verify_in_graph,
+            routed_experts_output=None,
+            indexer_topk_output=None,
+        )
 
     drafted = draft_output(draft_in_graph, requests * block)
-    runner = SimpleNamespace(forward=lambda _: drafted)
-    made = worker(requests, block, draft_model_runner=runner, **attributes)
+    runner = SimpleNamespace(forward=lambda _: drafted, kv_index_translator=None)
+    made = make(requests, block, draft_model_runner=runner, **attributes)
     made._target_worker.forward_batch_generation = verified
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dflash_worker_v2, "DFlashVerifyInput", Verify)
@@ -161,6 +175,24 @@ def _model_runner(graphs: bool) -> Any:
     )
 
 
+def start_arguments(monkeypatch: pytest.MonkeyPatch, backend: str) -> ServerArgs:
+    """The arguments of a start on a GPU, as speculative decoding leaves them."""
+    config = SimpleNamespace(num_hidden_layers=2)
+    monkeypatch.setattr(hf_transformers_utils, "get_config", lambda *_, **__: config)
+    args = ServerArgs(
+        model_path="dummy",
+        device="cuda",
+        attention_backend=backend,
+        max_running_requests=4,
+        speculative_algorithm="DFLASH",
+        speculative_draft_model_path="/draft",
+        speculative_num_draft_tokens=8,
+        **graph_arguments([1, 2, 4]),
+    )
+    speculative_hook._handle_dflash(args)
+    return args
+
+
 def start_worker(
     monkeypatch: pytest.MonkeyPatch,
     backend: str = "triton",
@@ -178,19 +210,7 @@ def start_worker(
     kernels can be imported. fused: whether it looks for the kernel of the draft's keys and
     values. free_gb: the GPU's free memory. head: the type of the target's head.
     """
-    config = SimpleNamespace(num_hidden_layers=2)
-    monkeypatch.setattr(hf_transformers_utils, "get_config", lambda *_, **__: config)
-    args = ServerArgs(
-        model_path="dummy",
-        device="cuda",
-        attention_backend=backend,
-        max_running_requests=4,
-        speculative_algorithm="DFLASH",
-        speculative_draft_model_path="/draft",
-        speculative_num_draft_tokens=8,
-        **graph_arguments([1, 2, 4]),
-    )
-    speculative_hook._handle_dflash(args)
+    args = start_arguments(monkeypatch, backend)
     set_global_server_args_for_scheduler(args)
     runner = _model_runner(draft)
     bundle = SimpleNamespace(
@@ -232,20 +252,23 @@ def broken(*_: Any, **__: Any) -> Any:
     raise RuntimeError("no\nkernel")
 
 
-def worker_with_layers(layers: list[Any]) -> Any:
+def worker_with_layers(layers: list[Any], make: Make = worker) -> Any:
     """A worker about to look for the kernel of its draft's keys and values."""
-    draft = SimpleNamespace(layers=layers, project_target_hidden=lambda hidden: hidden)
-    return worker(
-        2, 4, draft_model=draft, _use_fused_kv_materialize=True, _fused_kv_helper="helper"
+    draft = SimpleNamespace(
+        layers=layers,
+        project_target_hidden=lambda hidden: hidden,
+        candidate_selector=None,
+        lilicorr=None,
     )
+    return make(2, 4, draft_model=draft, _use_fused_kv_materialize=True, _fused_kv_helper="helper")
 
 
 def no_fused_projection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dflash_worker_v2, "can_dflash_use_fused_qkv_proj", broken)
 
 
-def _append(by_prefix: bool) -> bool:
-    made = worker_with_layers([])
+def append(made: Any, by_prefix: bool) -> bool:
+    """Whether `made` writes its draft's keys and values when its kernel for them is broken."""
     del made._append_target_hidden_to_draft_kv_by_loc  # the real one
     made._append_target_hidden_fused = broken
     made.model_runner.device = torch.device("cpu")
@@ -262,21 +285,25 @@ def _append(by_prefix: bool) -> bool:
     return not made._use_fused_kv_materialize
 
 
-def _step(monkeypatch: pytest.MonkeyPatch, kernel: str, flag: str) -> bool:
-    monkeypatch.setattr(dflash_worker_v2, kernel, broken)
-    more = {"_accept_bonus_buffer_cap": 0, "_accept_bonus_buffer_slot": 0}
-    made, _ = decode_step(**{flag: True}, **more)
-    return not getattr(made, flag)
+def fallbacks(make: Make) -> dict[str, Callable[[pytest.MonkeyPatch], bool]]:
+    """Kernels that fail at a later step: whether the slow path has taken over."""
+
+    def step(monkeypatch: pytest.MonkeyPatch, kernel: str, flag: str) -> bool:
+        monkeypatch.setattr(dflash_worker_v2, kernel, broken)
+        more = {"_accept_bonus_buffer_cap": 0, "_accept_bonus_buffer_slot": 0}
+        made, _ = decode_step(make=make, **{flag: True}, **more)
+        return not getattr(made, flag)
+
+    return {
+        "append": lambda _: append(worker_with_layers([], make), by_prefix=False),
+        "append-prefix": lambda _: append(worker_with_layers([], make), by_prefix=True),
+        "prepare-block": lambda patch: step(
+            patch, "_prepare_dflash_draft_block_unchecked", "_use_triton_prepare_block"
+        ),
+        "accept-bonus": lambda patch: step(
+            patch, "_compute_dflash_accept_bonus_triton_unchecked", "_use_triton_accept_bonus"
+        ),
+    }
 
 
-# Kernels that fail at a later step: whether the slow path has taken over.
-FALLBACKS: dict[str, Callable[[pytest.MonkeyPatch], bool]] = {
-    "append": lambda _: _append(by_prefix=False),
-    "append-prefix": lambda _: _append(by_prefix=True),
-    "prepare-block": lambda patch: _step(
-        patch, "_prepare_dflash_draft_block_unchecked", "_use_triton_prepare_block"
-    ),
-    "accept-bonus": lambda patch: _step(
-        patch, "_compute_dflash_accept_bonus_triton_unchecked", "_use_triton_accept_bonus"
-    ),
-}
+FALLBACKS = fallbacks(worker)

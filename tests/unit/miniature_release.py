@@ -110,7 +110,8 @@ def mini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Miniature:
         requirements,
         "compiled",
         lambda release, variant, source: (
-            requirements.header(release, variant) + f"compiled from {source.read_text()}"
+            requirements.header(release, variant)
+            + f"torch==2.13.0\ncompiled from {source.read_text()}"
         ),
     )
     made = Miniature(tmp_path)

@@ -31,10 +31,12 @@ def image(digits: str = "a" * 64, release: str = RELEASE) -> Image:
     )
 
 
-def plan(point: str = "latency", digits: str = "a" * 64, **settings: Any) -> Plan:
+def plan(
+    point: str = "latency", digits: str = "a" * 64, release: str = RELEASE, **settings: Any
+) -> Plan:
     """The plan for cpu-tiny, with the defaults but for `settings`."""
     values = inputs.settings(settings, OPTIONS)
-    return make_plan(PROFILE, point, image(digits), values)
+    return make_plan(PROFILE, point, image(digits, release), values)
 
 
 def receipt(minutes: float = 0, verdict: Verdict = Verdict.PASS, **changes: Any) -> str:

@@ -56,7 +56,7 @@ def smoke(
         wanted = Wanted(fake.lock, **(asked or {}))
         container = FakeContainer(fake) if watched else None
         return runner.run(
-            engine, wanted, lambda *_: None, tier, container=container, hours=SOAK_HOURS
+            engine, wanted, lambda *_, **__: None, tier, container=container, hours=SOAK_HOURS
         )
 
 

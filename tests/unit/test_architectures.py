@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dflash_kit.releases import card_code
 from dflash_kit.releases.architectures import Architecture, Malformed, architectures, held_below
 
-PTX, CODE, SPECIFIC = 1, 2, 1 << 20
+PTX, CODE, SPECIFIC, FAMILY = 1, 2, 1 << 20, 1 << 21
 SM_120 = Architecture(120)
 
 
@@ -38,13 +39,16 @@ def library(fatbin: bytes | None, section: bytes = b".nv_fatbin") -> bytes:
 
 def test_each_piece_of_code_counts_for_its_architecture() -> None:
     first = container(entry(90), entry(90, flags=0x11 | SPECIFIC), entry(120, header=112))
-    second = container(entry(120), entry(80, PTX))
+    family = (entry(100, flags=0x1000011 | FAMILY), entry(100, PTX, flags=0x8011 | FAMILY))
+    second = container(entry(120), entry(80, PTX), *family)
     held = architectures(library(first + bytes(8) + second))
     assert {str(code): count for code, count in held.items()} == {
         "sm_90": 1,
         "sm_90a": 1,
         "sm_120": 2,
         "compute_80": 1,
+        "sm_100f": 1,
+        "compute_100f": 1,
     }
 
 
@@ -68,8 +72,18 @@ def test_a_library_without_gpu_code_holds_none(content: bytes) -> None:
             "got kind 2 with a header of 0",
         ),
         (library(container(entry(90, header=64), b"\0" * 64)), "got kind 0 with"),
+        (library(container(entry(90, flags=SPECIFIC | FAMILY))), "got flags 0x300000, wanted one"),
     ],
-    ids=["script", "32 bits", "cut off", "no header", "unknown kind", "no end", "no entry"],
+    ids=[
+        "script",
+        "32 bits",
+        "cut off",
+        "no header",
+        "unknown kind",
+        "no end",
+        "no entry",
+        "flags",
+    ],
 )
 def test_what_cannot_be_read_is_said(content: bytes, reason: str) -> None:
     with pytest.raises(Malformed, match=reason):
@@ -85,11 +99,16 @@ def test_what_cannot_be_read_is_said(content: bytes, reason: str) -> None:
         (Architecture(100), "10.3", True),
         (Architecture(100), "12.0", False),
         (Architecture(103), "10.0", False),
-        (Architecture(100, specific=True), "10.3", False),
-        (Architecture(103, specific=True), "10.3", True),
+        (Architecture(100, "a"), "10.3", False),
+        (Architecture(103, "a"), "10.3", True),
         (Architecture(80, ptx=True), "12.0", True),
         (Architecture(121, ptx=True), "12.0", False),
-        (Architecture(90, specific=True, ptx=True), "10.0", False),
+        (Architecture(90, "a", ptx=True), "10.0", False),
+        (Architecture(100, "f"), "10.3", True),
+        (Architecture(103, "f"), "10.0", False),
+        (Architecture(100, "f", ptx=True), "10.3", True),
+        (Architecture(100, "f", ptx=True), "12.0", False),
+        (Architecture(120, "f"), "12.1", True),
     ],
     ids=lambda value: str(value),
 )
@@ -97,7 +116,7 @@ def test_which_card_runs_it(code: Architecture, capability: str, runs: bool) -> 
     assert code.runs_on(capability) is runs
 
 
-@pytest.mark.parametrize("name", ["sm_90", "sm_103a", "compute_120", "compute_90a"])
+@pytest.mark.parametrize("name", ["sm_90", "sm_103a", "sm_100f", "compute_120", "compute_90a"])
 def test_a_name_is_read_as_it_is_written(name: str) -> None:
     assert str(Architecture.named(name)) == name
 
@@ -120,3 +139,47 @@ def test_a_broken_library_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.so").write_bytes(library(b"\x01" * 32))
     with pytest.raises(Malformed, match=r"a\.so: at 0x"):
         held_below(tmp_path)
+
+
+def packages(folder: Path, common_ops: bytes) -> Path:
+    """Those of an image whose torch is for 9.0 and 10.0, and what comes later by PTX."""
+    torch = library(container(entry(90), entry(100), entry(90, PTX)))
+    for name, content in (
+        ("sgl_kernel/sm100/common_ops.abi3.so", common_ops),
+        ("torch/lib/libtorch_cuda.so", torch),
+    ):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("held", "capability", "said"),
+    [
+        (entry(100), "10.3", None),
+        (entry(100, flags=0x1000011 | FAMILY), "10.3", None),
+        (entry(80, PTX), "12.0", None),
+        (entry(100, flags=0x1000011 | SPECIFIC), "10.3", "got code for sm_100a, wanted some that"),
+        (entry(100, flags=0x1000011 | FAMILY), "12.0", "got code for sm_100f, wanted some that"),
+        (b"", "10.3", "got code for none, wanted some that runs on 10.3"),
+    ],
+)
+def test_a_build_for_a_card_that_the_libraries_cannot_run_on_fails(
+    held: bytes, capability: str, said: str | None, tmp_path: Path
+) -> None:
+    content = library(container(held) if held else None)
+    command = [sys.executable, "-m", "dflash_kit.releases.card_code"]
+    command += [str(packages(tmp_path, content)), capability]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == (0 if said is None else 1), done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == (0 if said is None else 2)
+    if said:
+        assert lines[0].startswith("card_code: sgl_kernel/sm100/common_ops.abi3.so: ")
+        assert said in lines[0]
+
+
+def test_a_library_that_is_not_there_has_no_code(tmp_path: Path) -> None:
+    found = list(card_code.lacking(packages(tmp_path, library(None)), ["9.0"]))
+    assert len(found) == 1 and "No such file or directory" in found[0]
+    assert found[0].startswith("sgl_kernel/sm90/common_ops.abi3.so: ")

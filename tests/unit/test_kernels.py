@@ -5,10 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from host_documents import b300_box, rtx_box
 
 from dflash_kit import paths
-from dflash_kit.engine import caches, kernels, prewarm
+from dflash_kit.engine import caches, kernels, prewarm, serve
 from dflash_kit.errors import InputError
+from dflash_kit.host.facts import Host
 from dflash_kit.profiles.load import load_profile, profile_names
 from dflash_kit.releases import catalogue, engine_data
 
@@ -62,3 +64,16 @@ def test_every_kernel_is_for_a_pair_of_a_profile(release: str) -> None:
 def test_prewarm_refuses_what_serve_refuses() -> None:
     with pytest.raises(InputError, match="rtx-pro-6000-x8"):
         prewarm.run("rtx-pro-6000-x8")
+
+
+def test_an_image_that_left_the_card_out_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    b300, rtx = Host(b300_box()), Host(rtx_box())
+    for built in ("", "10.3", "12.0 10.3"):
+        monkeypatch.setenv("DFLASH_KIT_CAPABILITIES", built)
+        assert serve.choose_profile("b300-x8", b300).name == "b300-x8"
+    assert serve.choose_profile("rtx-pro-6000-x8", rtx).name == "rtx-pro-6000-x8"
+    monkeypatch.setenv("DFLASH_KIT_CAPABILITIES", "9.0 12.0")
+    with pytest.raises(InputError, match=r"image for compute capability 9\.0, 12\.0, wanted one"):
+        serve.choose_profile("b300-x8", b300)
+    # No card, nothing that could lack.
+    serve.refuse_left_out(load_profile("cpu-tiny"))

@@ -31,8 +31,8 @@ def replaced(name: str, right: str, wrong: str) -> Callable[[Miniature], None]:
 
 
 STALE = [
-    (replaced(".env", NAME, "other"), ".env: differs from releases.yaml and the locks"),
-    (replaced("docker-bake.json", "uv", "vu"), "docker-bake.json: differs from releases.yaml"),
+    (replaced(".env", NAME, "other"), ".env: differs from what images/ gives"),
+    (replaced("docker-bake.json", "uv", "vu"), "docker-bake.json: differs from what"),
     (replaced("images/releases.yaml", "0.13.9", "0.14.0"), "docker-bake.json: differs from"),
     (
         replaced("images/releases.yaml", "2026-05-20", "2026-05-21"),
@@ -55,6 +55,7 @@ STALE = [
         f"images/{NAME}/release.lock.json: is not a release lock",
     ),
     (lambda mini: (mini.root / ".env").unlink(), ".env: differs from"),
+    (replaced("docs/releases.md", "2.13.0", "2.14.0"), "docs/releases.md: differs from"),
     (
         lambda mini: (mini.dir / "release.lock.json").unlink(),
         f"images/{NAME}/release.lock.json: does not exist; next: dflash-kit release lock",
@@ -138,6 +139,7 @@ def test_list_and_show(mini: Miniature) -> None:
         "patches": 2,
         "tree": shown["tree"],
         "default": True,
+        "withdrawn": None,
     }
     assert shown["patches"][1]["subject"] == "what second.patch does"
     assert "patch: first.patch: what first.patch does\n" in mini.output("show", NAME)

@@ -4,13 +4,14 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
 from dflash_kit import paths
-from dflash_kit.releases import catalogue, lockfile, locking, series, wheels
+from dflash_kit.releases import catalogue, engine_data, lockfile, locking, series, wheels
 
 KNOWN = catalogue.load(paths.RELEASES_FILE)
 # Where an import of what is not shipped does no harm: conditions that are false in an engine that
@@ -31,6 +32,16 @@ def test_lock_agrees_with_the_files(name: str) -> None:
 
 def test_generated_files_are_current() -> None:
     assert locking.check_generated(KNOWN, paths.ROOT, paths.IMAGES) == []
+
+
+@dataclass(frozen=True)
+class Built:
+    """A release, its tree, and what is wrong with that."""
+
+    name: str
+    release: catalogue.Release
+    tree: Path
+    problems: list[str]
 
 
 def imports(node: ast.AST) -> Iterator[str]:
@@ -66,22 +77,52 @@ def serve():
     assert list(imports(ast.parse(text))) == ["b", "c.d", "f.g.h"]
 
 
-@pytest.mark.parametrize("name", KNOWN.releases)
-def test_the_upstream_wheel_gives_the_locked_tree(name: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module", params=KNOWN.releases)
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Each release with the tree that its wheel and its patches make."""
+    name = str(request.param)
     release = KNOWN.releases[name]
     wheel = wheels.upstream_wheel(release, paths.ROOT / "build" / "wheels")
-    out = tmp_path / "tree"
-    assert locking.verify(name, release, paths.IMAGES / name, wheel, out) == []
-    dropped = tuple(path.removesuffix(".py").replace("/", ".") + "." for path in release.drop)
+    tree = tmp_path_factory.mktemp("tree") / name
+    problems = locking.verify(name, release, paths.IMAGES / name, wheel, tree)
+    return Built(name, release, tree, problems)
+
+
+def test_the_upstream_wheel_gives_the_locked_tree(built: Built) -> None:
+    assert built.problems == []
+
+
+def test_nothing_that_serves_imports_what_is_dropped(built: Built) -> None:
+    drop = built.release.drop
+    dropped = tuple(path.removesuffix(".py").replace("/", ".") + "." for path in drop)
     spoken_of = re.compile("|".join(re.escape(module[:-1]) for module in dropped))
     needed = {
-        f"{file.relative_to(out)}: {found}"
-        for file in (out / "sglang/srt").rglob("*.py")
+        f"{file.relative_to(built.tree)}: {found}"
+        for file in (built.tree / "sglang/srt").rglob("*.py")
         if spoken_of.search(text := file.read_text())
         for found in imports(ast.parse(text))
         if f"{found}.".startswith(dropped)
     }
     assert needed == set()
+
+
+def test_the_kernels_to_compile_are_there_and_take_what_they_are_given(built: Built) -> None:
+    data = engine_data.load(built.name)
+    for kernel in data.kernels:
+        functions = defined(built.tree, kernel.module)
+        given = len(kernel.dtypes) + len(kernel.flags)
+        assert functions.get(kernel.function) == given, f"{kernel.module}.{kernel.function}"
+    if data.kernel_tools:
+        package = built.tree / data.kernel_tools.replace(".", "/")
+        files = package.rglob("*.py") if package.is_dir() else [package.with_suffix(".py")]
+        assert any("def override_jit_cuda_arch(" in file.read_text() for file in files)
+
+
+def defined(tree: Path, module: str) -> dict[str, int]:
+    """How many parameters each function of a module has."""
+    text = (tree / module.replace(".", "/")).with_suffix(".py").read_text()
+    found = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
+    return {node.name: len(node.args.args) for node in found}
 
 
 @pytest.mark.parametrize("file", COMPILED)

@@ -249,3 +249,11 @@ def test_git_that_is_not_there(mini: Miniature, monkeypatch: pytest.MonkeyPatch)
         1,
         "git: cannot be run: No such file or directory; next: install git",
     )
+
+
+def test_all_is_what_no_name_is(mini: Miniature) -> None:
+    assert mini.output("verify", "--all", "--json") == mini.output("verify", "--json") != ""
+    assert mini.run("verify", NAME, "--all") == (
+        2,
+        f"--all: got {NAME} beside it, wanted one of them",
+    )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rollout_host import OPTIONS, RawHost, plan
 
@@ -34,6 +34,7 @@ _shaped: Any = st.fixed_dictionaries({}, optional={"id": _json, "behaviour": _js
 _content = st.none() | st.text() | _json.map(json.dumps) | _shaped.map(json.dumps)
 
 
+@settings(deadline=None)
 @given(
     files=st.fixed_dictionaries(
         {},
@@ -68,6 +69,7 @@ _states = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(before=st.text(), head=st.text() | _states.map(json.dumps), tail=st.text(), log=st.text())
 def test_no_output_raises_or_is_taken_for_ready(
     before: str, head: str, tail: str, log: str
@@ -77,6 +79,7 @@ def test_no_output_raises_or_is_taken_for_ready(
     assert seen.stage
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_no_content_of_a_lock_raises(text: str) -> None:
     assert lock.parse(text) is None
@@ -84,6 +87,7 @@ def test_no_content_of_a_lock_raises(text: str) -> None:
     assert "remove it" in lock.refusal("gpu-01", "/l", text, NOW)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(OPTIONS)), st.none() | st.booleans() | st.text()))
 def test_no_value_raises_and_none_of_the_wrong_type_is_taken(variables: dict[str, Any]) -> None:
     found = inputs.problems({"a": variables}, OPTIONS, lambda *_: "a.yml")

@@ -1,8 +1,10 @@
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from rollout_host import OPTIONS, PROFILE, RELEASE, image, plan
 
 from dflash_kit import paths
@@ -199,3 +201,19 @@ def test_a_plan_is_what_the_host_is_to_run(asked: list[tuple[Any, ...]]) -> None
     assert found == image()
     assert plan.deployment.point == "throughput"
     assert json.loads(plan.files["deployment.json"])["id"] == plan.deployment.id
+
+
+def test_a_withdrawn_release_is_refused_before_its_image_is_looked_for(
+    asked: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = yaml.safe_load(paths.RELEASES_FILE.read_text())
+    (other,) = [name for name in content["releases"] if name == "0.5.11-dflash.1"]
+    withdrawn = {"since": date(2026, 6, 1), "why": "wrong text"}
+    content["releases"][other] = content["releases"][other] | {"withdrawn": withdrawn}
+    (tmp_path / "releases.yaml").write_text(yaml.safe_dump(content))
+    monkeypatch.setattr(paths, "RELEASES_FILE", tmp_path / "releases.yaml")
+    line = f"^release: {other} is withdrawn since 2026-06-01: wrong text; next: take 0.5.11-dflash"
+    with pytest.raises(InputError, match=line):
+        plan_for(values(dflash_kit_release=other), True, {})
+    assert asked == []
+    plan_for(values(), True, {})

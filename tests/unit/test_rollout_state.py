@@ -3,13 +3,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from rollout_host import RawHost, container, plan, receipt, stopped
+from rollout_host import RELEASE, RawHost, container, plan, receipt, stopped
 
 from dflash_kit.rollout import state
+from dflash_kit.rollout.plan import Plan
 from dflash_kit.verdicts import Verdict
 
 OLD, NEW, NEWEST = plan(), plan("throughput"), plan(dflash_kit_port=30001)
 ID = OLD.deployment.id
+OTHER = "0.5.11-dflash.2"
 
 
 def test_a_proved_deployment_in_service_leaves_nothing_to_do() -> None:
@@ -273,6 +275,34 @@ def test_ways_back_are_the_proved_others_newest_first() -> None:
     told = state.summary(seen, NEW.deployment)
     assert told["way_back"]["id"] == NEWEST.deployment.id
     assert [each["id"] for each in told["proved_before"]] == [NEWEST.deployment.id, ID]
+
+
+def test_no_way_leads_back_to_what_is_withdrawn_unless_allowed() -> None:
+    other = plan(release=OTHER)
+    host = RawHost().serve(OLD, minutes=0)
+    seen = host.place(other, receipt(10)).place(NEWEST, receipt(5)).read()
+
+    def withdrawn(*releases: str, leaving: Plan = OLD, allow: bool = False) -> dict[str, Any]:
+        why = {release: f"{release} is withdrawn" for release in releases}
+        return state.summary(seen, leaving.deployment, lambda r: why.get(r, ""), allow)
+
+    def ways(told: dict[str, Any]) -> list[str]:
+        return [each["id"] for each in told["proved_before"]]
+
+    free, barred = withdrawn(), withdrawn(OTHER)
+    assert ways(free) == [other.deployment.id, NEWEST.deployment.id]
+    assert (free["barred"], free["withdrawn"]) == ({}, "")
+    assert ways(barred) == [NEWEST.deployment.id]
+    assert barred["way_back"]["id"] == NEWEST.deployment.id
+    assert barred["barred"] == {other.deployment.id: f"{OTHER} is withdrawn"}
+    assert barred["withdrawn"] == ""
+    allowed = withdrawn(OTHER, allow=True)
+    assert (ways(allowed), allowed["barred"]) == (ways(free), {})
+    # What runs is withdrawn itself: it can be left.
+    own = withdrawn(RELEASE, leaving=other)
+    assert own["withdrawn"] == f"{RELEASE} is withdrawn"
+    assert own["way_back"] == {}
+    assert ways(withdrawn(RELEASE)) == [other.deployment.id]
 
 
 def test_a_receipt_without_an_offset_does_not_stop_the_way_back() -> None:

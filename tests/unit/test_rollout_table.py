@@ -86,6 +86,12 @@ def test_status_of_a_host_with_nothing_and_of_one_that_did_not_answer() -> None:
     assert notes == [""]
 
 
+def test_status_says_that_what_runs_is_withdrawn() -> None:
+    told = state.summary(RawHost().serve(plan()).read(), None, lambda release: f"{release}: why")
+    lines = table.status_lines({"gpu-01": told})
+    assert lines[-1] == "gpu-01: 0.5.11-dflash.1: why"
+
+
 def test_status_shows_every_change_by_hand_and_who_holds_the_lock() -> None:
     host = RawHost().serve(plan())
     host.container["HostConfig"]["Memory"] = 1

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from host_documents import MISSING, gpu_answer
+from ports import free_port
 
 from dflash_kit import paths
 from dflash_kit.engine import caches, config, processes, serve
@@ -19,12 +20,6 @@ from dflash_kit.profiles.load import load_pair, load_profile
 from dflash_kit.releases import tree
 
 FORBIDDEN = ("SGLANG_LOG_REQUEST_HEADERS", "SGLANG_SIMULATE_ACC_LEN")
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def write_model(folder: Path, config: dict[str, Any]) -> None:
@@ -122,7 +117,20 @@ def test_the_identity_file_is_what_the_engine_reports(image: Path) -> None:
         "tree": record["tree"],
         "profile": "cpu-tiny",
         "point": "throughput",
+        "gpus": [],
+        "driver": None,
     }
+
+
+def test_the_identity_names_the_gpus_of_the_host(
+    image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_gpu_profile(image, monkeypatch)
+    host = Host({"commands": {"gpus": gpu_answer("Testcard 9", driver="590.1", capability="8.0")}})
+    monkeypatch.setattr(serve, "here", lambda: host)
+    monkeypatch.setenv("DFLASH_KIT_CACHE", str(image / "cache"))
+    identity = serve.make_plan("gpu", "latency", free_port()).identity
+    assert (identity.gpus, identity.driver) == (["Testcard 9"] * 8, "590.1")
 
 
 def test_outside_an_image_the_release_is_called_unreleased(image: Path) -> None:

@@ -28,7 +28,7 @@ def run(fault=Fault.NONE, before=None, point="latency", seed=0):
     with serving(FakeEngine(fault, point)) as fake:
         engine = Engine(fake.url, KEYS, "a test")
         with_fake = Bench(FakeServing(fake, seed), fake.url, before=before)
-        return runner.run(engine, Wanted(fake.lock), lambda *_: None, Tier.BENCH, with_fake)
+        return runner.run(engine, Wanted(fake.lock), lambda *_, **__: None, Tier.BENCH, with_fake)
 
 
 def not_passed(receipt):

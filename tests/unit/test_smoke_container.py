@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -169,13 +170,17 @@ def test_facts_that_are_not_dockers(facts, text):
 
 
 def test_real_processes_are_read_from_the_real_proc():
-    child = subprocess.Popen(["sleep", "60"])
+    program = "print('here', flush=True); input()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
+        child.stdout.readline()  # while it is being started it has no title of its own
         found = container.below(os.getpid(), Path("/proc"))
     finally:
         child.kill()
-        child.wait()
-    assert found[child.pid].title == "sleep 60"
+        child.communicate()
+    assert found[child.pid].title == f"{sys.executable} -c {program}"
     assert found[os.getpid()].resident_kib > 1024
     assert os.getppid() not in found
 
@@ -200,8 +205,19 @@ def looked(**other):
         (looked(id="another"), ["another container: another, before 4f1d4f1d4f1d"]),
     ],
 )
-def test_differences_between_two_looks(now, said):
-    assert watch.differences(looked(), now, "sglang") == said
+def test_differences_between_two_looks(now, said, monkeypatch):
+    monkeypatch.setattr(watch, "ZOMBIE_SECONDS", 0.0)
+    assert watch.differences(looked(), lambda: now, "sglang") == (said, now)
+
+
+def test_a_zombie_is_looked_at_twice(monkeypatch):
+    """One that has just ended is a zombie until its parent looks."""
+    monkeypatch.setattr(watch, "ZOMBIE_SECONDS", 0.0)
+    zombie = Process(3, "probe", "Z", 0)
+    with_it = looked(processes={**looked().processes, 3: zombie})
+    looks = iter([with_it, looked()])
+    assert watch.differences(looked(), lambda: next(looks), "sglang") == ([], looked())
+    assert watch.differences(looked(), lambda: with_it, "sglang")[0] == ["probe (3) is a zombie"]
 
 
 def test_growth_leaves_out_what_is_not_seen():

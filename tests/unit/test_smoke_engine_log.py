@@ -104,6 +104,7 @@ def test_log_without_its_beginning():
     ("change", "said"),
     [
         (("pattern: watchdog timeout", "pattern: '['"), "is no regular expression"),
+        (("kernel_tools:", "#"), "kernel_tools: got none"),
         (("when: dflash-gpu\n      means", "when: tuesday\n      means"), "log.forbidden"),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from host_documents import gpu_answer
 
 from dflash_kit.errors import InputError
 from dflash_kit.smoke import counters, receipt
@@ -41,6 +42,22 @@ def make(**changes) -> str:
 def test_what_is_written_is_read_again():
     text = make()
     assert json.loads(receipt.to_json(receipt.load(text, "r.json"))) == json.loads(text)
+
+
+def test_the_gpus_are_those_that_the_engine_names():
+    told = {"gpus": ["NVIDIA B300"] * 8, "driver": "590.48"}
+    host = receipt.this_host(told)
+    assert (host.gpus, host.driver) == (["NVIDIA B300"] * 8, "590.48")
+
+
+@pytest.mark.parametrize("told", [{}, {"gpus": []}, {"gpus": "8 of them"}])
+def test_gpus_of_here_where_the_engine_names_none(told, tmp_path, monkeypatch):
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\ncat {tmp_path}/said\n")
+    smi.chmod(0o755)
+    (tmp_path / "said").write_text(gpu_answer("Testcard 9", 1)["stdout"])
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert receipt.this_host(told).gpus == ["Testcard 9"]
 
 
 def checks_of(text: str, **verdicts: str | None) -> list[dict]:

@@ -1,7 +1,7 @@
 """What the engine is: the release that was built, checked against the files that will run."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,7 +15,8 @@ _NAMED_FILES = 5
 
 @dataclass(frozen=True)
 class Identity:
-    """What the running engine reports of itself."""
+    """What the running engine reports of itself, and of the GPUs of its host (`driver`: None
+    without one)."""
 
     release: str
     variant: str
@@ -24,6 +25,8 @@ class Identity:
     tree: str
     profile: str
     point: str
+    gpus: list[str] = field(default_factory=list)
+    driver: str | None = None
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"

@@ -31,20 +31,22 @@ def folder_below(cache: Path, tree: str) -> Path:
     return cache / f"kernels-{tree[:_TREE_DIGITS]}"
 
 
-def compile_all(kernels: Iterable[Mapping[str, Any]], capability: str) -> None:
+def compile_all(tools: str, kernels: Iterable[Mapping[str, Any]], capability: str) -> None:
     """Compile each kernel of engine.yaml for `capability`, such as `12.0`, below $VARIABLE.
 
-    One that is there already takes a moment. A line for each says how long it took.
+    `tools` is engine.yaml's kernel_tools. One that is there already takes a moment. A line for each
+    says how long it took.
     """
     # Asked for its architecture torch would take memory of a GPU on which another engine serves.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     import torch
-    from sglang.jit_kernel.utils import override_jit_cuda_arch
 
+    override_jit_cuda_arch = importlib.import_module(tools).override_jit_cuda_arch
     major, minor = (int(part) for part in capability.split("."))
     for kernel in kernels:
         build = getattr(importlib.import_module(kernel["module"]), kernel["function"])
         arguments = [getattr(torch, name) for name in kernel.get("dtypes", ())]
+        arguments += kernel.get("flags", ())
         started = time.monotonic()
         with override_jit_cuda_arch(major, minor):
             # Without its own memory of what it made, which knows no architecture.
@@ -56,12 +58,13 @@ def compile_all(kernels: Iterable[Mapping[str, Any]], capability: str) -> None:
 def main() -> None:
     """kernels.py ENGINE_YAML TREE OUT CAPABILITY...: compile what is baked, and copy it to OUT."""
     file, tree, out, *capabilities = sys.argv[1:]
-    kernels = [x for x in yaml.safe_load(Path(file).read_text())["kernels"] if x["baked"]]
+    data = yaml.safe_load(Path(file).read_text())
+    kernels = [x for x in data["kernels"] if x["baked"]]
     folder = folder_below(Path(os.environ["DFLASH_KIT_CACHE"]), tree)
     folder.mkdir(parents=True)
     os.environ[VARIABLE] = str(folder)
     for capability in capabilities if kernels else ():
-        compile_all(kernels, capability)
+        compile_all(data["kernel_tools"], kernels, capability)
     shutil.copytree(folder, out)
 
 

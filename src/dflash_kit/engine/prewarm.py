@@ -20,13 +20,10 @@ def run(profile_name: str | None) -> None:
     profile = choose_profile(profile_name, host)
     capability = profile.hardware.compute_capability
     identity = identify(profile.name, DEFAULT_POINT)
-    wanted = [
-        kernel.model_dump()
-        for kernel in engine_data.load(identity.release).kernels
-        if profile.pair in kernel.pairs
-    ]
-    if capability is None or not wanted:
+    data = engine_data.load(identity.release)
+    wanted = [kernel.model_dump() for kernel in data.kernels if profile.pair in kernel.pairs]
+    if capability is None or not wanted or data.kernel_tools is None:
         print(f"{profile.name}: nothing to compile")
         return
     os.environ.update(cache_environment(identity.tree, profile.name, host.driver))
-    kernels.compile_all(wanted, capability)
+    kernels.compile_all(data.kernel_tools, wanted, capability)

@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dflash_kit.engine import config, keys, processes
 from dflash_kit.engine.caches import cache_environment
@@ -80,7 +80,7 @@ def make_plan(profile_name: str | None, point: str, port: int | None) -> Plan:
     refuse_bad_pair(pair)
     refuse_little_memory(profile)
     refuse_taken_port(str(preview.arguments.get("host", "127.0.0.1")), preview.port)
-    identity = identify(profile.name, point)
+    identity = on_host(identify(profile.name, point), host)
     # Without a GPU nothing is compiled on the host.
     uses_gpus = profile.hardware.count > 0
     caches = cache_environment(identity.tree, profile.name, host.driver) if uses_gpus else {}
@@ -100,11 +100,28 @@ def make_plan(profile_name: str | None, point: str, port: int | None) -> Plan:
     )
 
 
+def on_host(identity: Identity, host: Host) -> Identity:
+    """The identity with the GPUs of `host`."""
+    return replace(identity, gpus=names(host), driver=host.driver) if host.gpus else identity
+
+
 def choose_profile(name: str | None, host: Host) -> Profile:
     """The profile called `name`, or the one made for `host`; refused if it is not for it."""
     profile = load_profile(name) if name else detect(names(host))
     refuse_unfit(profile, host)
+    refuse_left_out(profile)
     return profile
+
+
+def refuse_left_out(profile: Profile) -> None:
+    """InputError where the image was built for other cards than the profile's."""
+    built = os.environ.get("DFLASH_KIT_CAPABILITIES", "").split()
+    wanted = profile.hardware.compute_capability
+    if built and wanted and wanted not in built:
+        raise InputError(
+            f"profile {profile.name}: got an image for compute capability {', '.join(built)}, "
+            f"wanted one for {wanted}; build it with CAPABILITIES={wanted}, or unset for every card"
+        )
 
 
 def refuse_environment(environment: Mapping[str, str]) -> None:

@@ -3,12 +3,12 @@
 from functools import cache
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from dflash_kit import paths
 from dflash_kit.errors import InputError
 from dflash_kit.host import parse
-from dflash_kit.profiles.load import described, read_yaml
+from dflash_kit.profiles.load import load_file
 from dflash_kit.profiles.models import Argument, Profile, Strict
 from dflash_kit.releases.current import Engine
 
@@ -89,10 +89,7 @@ class Table(Strict):
 @cache
 def table() -> Table:
     """The table; InputError where the file is wrong."""
-    try:
-        return Table.model_validate(read_yaml(paths.ARGUMENTS_FILE))
-    except ValidationError as error:
-        raise InputError(f"{paths.ARGUMENTS_FILE}: {described(error)}") from None
+    return load_file(Table, paths.ARGUMENTS_FILE)
 
 
 def as_in_profiles(arguments: Arguments) -> Arguments:

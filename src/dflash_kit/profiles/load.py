@@ -12,6 +12,7 @@ from dflash_kit.profiles.models import Pair, Profile
 from dflash_kit.profiles.shape import Shape
 
 T = TypeVar("T", Profile, Pair, Shape)
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def profile_names() -> list[str]:
@@ -34,6 +35,18 @@ def load_shape(name: str) -> Shape:
     return _load(Shape, paths.SHAPES, name)
 
 
+def load_file(model: type[Model], file: Path) -> Model:
+    """What `file` holds, as `model`; InputError where it is wrong."""
+    return _validated(model, read_yaml(file), file)
+
+
+def _validated(model: type[Model], content: Any, file: Path) -> Model:
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise InputError(f"{file}: {described(error)}") from None
+
+
 def _names(folder: Path) -> list[str]:
     return sorted(file.stem for file in folder.glob("*.yaml"))
 
@@ -45,11 +58,7 @@ def _load(model: type[T], folder: Path, name: str) -> T:
         known = ", ".join(names) or f"none in {folder}"
         raise InputError(f"unknown {kind} {name!r}: wanted one of: {known}")
     file = folder / f"{name}.yaml"
-    content = _extended(folder, name)
-    try:
-        loaded = model.model_validate(content)
-    except ValidationError as error:
-        raise InputError(f"{file}: {described(error)}") from None
+    loaded = _validated(model, _extended(folder, name), file)
     if loaded.name != name:
         raise InputError(f"{file}: name: got {loaded.name!r}, wanted {name!r} as the file's name")
     return loaded

@@ -4,10 +4,16 @@ Sizes are bytes of one GPU.
 """
 
 from dataclasses import dataclass
+from functools import cache
 
+from pydantic import Field
+
+from dflash_kit import paths
 from dflash_kit.errors import InputError
 from dflash_kit.host import parse
 from dflash_kit.profiles.arguments import Arguments
+from dflash_kit.profiles.load import load_file
+from dflash_kit.profiles.models import Strict
 from dflash_kit.profiles.shape import BF16_BYTES, FP8_BYTES, Shape
 from dflash_kit.releases.current import Engine
 
@@ -19,8 +25,28 @@ _LOGIT_BYTES = 4
 # Of an index buffer that attention backends keep for each token of a graph and of the context.
 _INDEX_BYTES = {"triton": 8, "flashinfer": 4}
 _MASK_BYTES = 1
-# Versions and patch that budget the draft's cache by its own heads, not as more target layers.
-_OWN_BUDGET = ((0, 5, 18), "draft-kv-budget.patch")
+
+
+class OwnDraftBudget(Strict):
+    """The sglang version, and the patch, from which the engine budgets the draft's cache by its own
+    heads and not as more layers of the target."""
+
+    since: str = Field(alias="from")
+    patch: str
+
+    def is_of(self, engine: Engine) -> bool:
+        newer = parse.version(engine.sglang) >= parse.version(self.since)
+        return newer or self.patch in engine.patches
+
+
+class Table(Strict):
+    own_draft_budget: OwnDraftBudget
+
+
+@cache
+def table() -> Table:
+    """tables/memory.yaml: how versions of the engine divide memory; InputError if wrong."""
+    return load_file(Table, paths.MEMORY_FILE)
 
 
 @dataclass(frozen=True)
@@ -92,8 +118,7 @@ def kv_element(arguments: Arguments) -> int:
 
 def draft_budget(shape: Shape, ranks: int, element: int, engine: Engine) -> int:
     """Bytes a token that the engine sets aside for the draft's cache."""
-    version, patch = _OWN_BUDGET
-    if patch in engine.patches or parse.version(engine.sglang) >= version:
+    if table().own_draft_budget.is_of(engine):
         return shape.draft.kv_bytes(ranks)
     layers = shape.draft.num_hidden_layers / shape.target.num_hidden_layers
     return int(shape.target.kv_bytes(element) * layers)

@@ -2,8 +2,8 @@
 
 A library keeps its GPU code in the ELF section .nv_fatbin: containers one after another, each with
 a header and entries, an entry being machine code of one architecture or PTX for one. NVIDIA
-documents none of it; what is read here was compared with cuobjdump --list-elf and, for what is
-specific to an architecture, with the compiler's arguments that uncompressed code keeps.
+documents none of it; what is read here was compared with cuobjdump --list-elf, and the suffixes
+with what nvcc was told to make (tests/image/test_cuda.py does so again).
 """
 
 import json
@@ -21,39 +21,50 @@ _ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
 _SECTION = b".nv_fatbin"
 _MAGIC = 0xBA55ED50
 _PTX, _CODE = 1, 2
-# Only for this very architecture: sm_120a, not sm_120.
-_SPECIFIC = 1 << 20
+# Of the flags: sm_120a and sm_120f are not sm_120.
+_SUFFIXES = {0: "", 1 << 20: "a", 1 << 21: "f"}
+_SUFFIX_FLAGS = sum(_SUFFIXES)
 _CONTAINER = struct.Struct("<IHHQ")  # magic, version, bytes of this header, bytes of the entries
 _ENTRY = struct.Struct("<HHIQ12xI8xQ")  # kind, version, header bytes, bytes, architecture, flags
 
 
 @dataclass(frozen=True, order=True)
 class Architecture:
-    """What one piece of GPU code is for; `number` is 120 for compute capability 12.0."""
+    """What one piece of GPU code is for; `number` is 120 for compute capability 12.0.
+
+    `suffix` says what it uses beyond what every later card has: "a" what only this very
+    architecture has, "f" what only its family has.
+    """
 
     number: int
-    specific: bool = False
+    suffix: str = ""
     ptx: bool = False
 
     def __str__(self) -> str:
-        return f"{'compute' if self.ptx else 'sm'}_{self.number}{'a' * self.specific}"
+        return f"{'compute' if self.ptx else 'sm'}_{self.number}{self.suffix}"
 
     @classmethod
     def named(cls, name: str) -> Self:
         """The architecture called `name`, as str() gives it."""
         kind, _, number = name.partition("_")
-        return cls(int(number.removesuffix("a")), number.endswith("a"), kind == "compute")
+        digits = number.rstrip("af")
+        return cls(int(digits), number[len(digits) :], kind == "compute")
 
     def runs_on(self, capability: str) -> bool:
         """Whether a GPU of compute capability `capability`, such as `10.3`, can run it.
 
-        Code runs on later minor versions of its major one, PTX is compiled for any later version,
-        and what is specific runs on its own alone.
+        Machine code runs on later minor versions of its major one, and PTX is compiled for any
+        later version. With "f" both run on later minor versions alone: sm_100f on 10.0 and 10.3.
+        With "a" both run on their own version alone.
+
+        https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/compute-capabilities.html
+        https://developer.nvidia.com/blog/nvidia-blackwell-and-nvidia-cuda-12-9-introduce-family-specific-architecture-features
         """
         card = int(capability.replace(".", ""))
-        if self.specific:
+        if self.suffix == "a":
             return card == self.number
-        return self.number <= card and (self.ptx or card // 10 == self.number // 10)
+        any_major = self.ptx and not self.suffix
+        return self.number <= card and (any_major or card // 10 == self.number // 10)
 
 
 class Malformed(Exception):
@@ -108,7 +119,10 @@ def _entries(data: Bytes, place: int, end: int) -> Iterator[Architecture]:
                     f"at {place:#x}: got kind {kind} with a header of {header} bytes, wanted PTX "
                     "or code with one"
                 )
-            yield Architecture(number, bool(flags & _SPECIFIC), kind == _PTX)
+            suffix = _SUFFIXES.get(flags & _SUFFIX_FLAGS)
+            if suffix is None:
+                raise Malformed(f"at {place:#x}: got flags {flags:#x}, wanted one suffix at most")
+            yield Architecture(number, suffix, kind == _PTX)
             place += header + size
 
 

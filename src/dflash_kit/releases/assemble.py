@@ -28,7 +28,7 @@ def make_tree(
     if out.exists() and any(out.iterdir()):
         raise ReleaseError(f"{out}: is not empty, wanted a new folder for the source tree")
     out.mkdir(parents=True, exist_ok=True)
-    _unpack(wheel, out)
+    unpack(wheel, out)
     series.apply(release_dir, patch_names, out)
     for path in drop:
         _drop(out, path)
@@ -76,7 +76,7 @@ def write_info(lock: Lock, text: str, variant: str, info: Path) -> None:
     (info / "patches.json").write_text(json.dumps(content, indent=2) + "\n")
 
 
-def _unpack(wheel: Path, out: Path) -> None:
+def unpack(wheel: Path, out: Path) -> None:
     """The package and its metadata (licence, version); its RECORD no longer holds once patched."""
     try:
         with zipfile.ZipFile(wheel) as archive:

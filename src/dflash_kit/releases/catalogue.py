@@ -35,11 +35,18 @@ class Variants(_Model):
     cuda: Variant
 
 
+class Withdrawn(_Model):
+    """Since when a release is to be deployed no longer, and why."""
+
+    since: date
+    why: Text
+
+
 class Release(_Model):
     """What one release is made of.
 
     python, glibc: those of `base`. cutoff: the last day whose uploads are locked.
-    drop: paths of the tree that are not shipped.
+    drop: paths of the tree that are not shipped. withdrawn: None but for one that is so.
     """
 
     sglang: Text
@@ -50,6 +57,7 @@ class Release(_Model):
     cutoff: date
     drop: list[Annotated[str, Field(pattern=r"^sglang/.")]]
     variants: Variants
+    withdrawn: Withdrawn | None = None
 
     def variant(self, name: str) -> Variant:
         """The variant called `name`, cpu or cuda."""
@@ -70,10 +78,40 @@ class Catalogue(_Model):
         for name, release in self.releases.items():
             if not re.fullmatch(re.escape(release.sglang) + r"-dflash\.[1-9]\d*", name):
                 raise ValueError(f"releases: got {name!r}, wanted {release.sglang}-dflash.<number>")
+        if line := self.withdrawn(self.default):
+            raise ValueError(f"default: {line}")
         return self
 
     def _known(self) -> str:
         return f"one of: {', '.join(self.releases)}"
+
+    def withdrawn(self, name: str) -> str:
+        """One line: that `name` is withdrawn, why, and what to take; empty where it is not."""
+        found = self.releases.get(name)
+        if found is None or found.withdrawn is None:
+            return ""
+        instead = self._instead(name) or "another release"
+        what = f"{name} is withdrawn since {found.withdrawn.since}: {found.withdrawn.why}"
+        return f"{what}; next: take {instead}"
+
+    @property
+    def offered(self) -> dict[str, Release]:
+        """The releases that are not withdrawn."""
+        return {name: r for name, r in self.releases.items() if r.withdrawn is None}
+
+    def refuse_withdrawn(self, name: str) -> None:
+        """InputError where `name` is withdrawn."""
+        if line := self.withdrawn(name):
+            raise InputError(f"release: {line}")
+
+    def _instead(self, name: str) -> str:
+        """The last release on the same sglang that is not withdrawn, else the default one."""
+        same = self.releases[name].sglang
+        usable = [other for other in self.offered if other != name]
+        here = [n for n in usable if self.releases[n].sglang == same]
+        return (
+            here[-1] if here else self.default if self.default in usable else "".join(usable[-1:])
+        )
 
     def named(self, name: str | None) -> dict[str, Release]:
         """The release called `name`, or all of them; InputError where there is none."""

@@ -6,11 +6,10 @@ import re
 from functools import cache
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from dflash_kit import paths
-from dflash_kit.errors import InputError
-from dflash_kit.profiles.load import described, read_yaml
+from dflash_kit.profiles.load import load_file
 from dflash_kit.profiles.models import Strict
 
 
@@ -72,12 +71,14 @@ class Log(Strict):
 
 class Kernel(Strict):
     """What the engine compiles at its first use for one of `pairs`, without a GPU: the function of
-    sglang that does it, given the torch dtypes named. `baked`: while the image is built.
+    sglang that does it, given the torch dtypes and then the flags. `baked`: while the image is
+    built.
     """
 
     module: str
     function: str
     dtypes: list[str] = []
+    flags: list[bool] = []
     pairs: list[str] = Field(min_length=1)
     baked: bool
 
@@ -86,7 +87,8 @@ class EngineData(Strict):
     """What differs from release to release, as data.
 
     `processes` is in the title of every process that must not end, `scheduler` in that of each
-    rank's.
+    rank's. `kernel_tools` is the module of sglang in which a kernel's architecture is chosen
+    (override_jit_cuda_arch).
     """
 
     features: dict[str, Feature]
@@ -94,6 +96,13 @@ class EngineData(Strict):
     processes: Pattern
     scheduler: Pattern
     kernels: list[Kernel]
+    kernel_tools: str | None = None
+
+    @model_validator(mode="after")
+    def _can_compile(self) -> Self:
+        if self.kernels and not self.kernel_tools:
+            raise ValueError("kernel_tools: got none, and kernels to compile")
+        return self
 
 
 def applies(when: Where, *, dflash: bool, gpu: bool) -> bool:
@@ -105,8 +114,4 @@ def applies(when: Where, *, dflash: bool, gpu: bool) -> bool:
 @cache
 def load(release: str) -> EngineData:
     """The data of `release`; InputError where there are none or they are wrong."""
-    file = paths.IMAGES / release / "engine.yaml"
-    try:
-        return EngineData.model_validate(read_yaml(file))
-    except ValidationError as error:
-        raise InputError(f"{file}: {described(error)}") from None
+    return load_file(EngineData, paths.IMAGES / release / "engine.yaml")

@@ -1,18 +1,21 @@
-"""What Compose and buildx read: files generated from releases.yaml and the locks."""
+"""What Compose, buildx and people read: files generated from images/."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from dflash_kit.releases import lockfile
+from dflash_kit.releases import document, lockfile
 from dflash_kit.releases.catalogue import Catalogue, Release
 
 
 def texts(catalogue: Catalogue, images: Path) -> dict[str, str]:
-    """Text by file name, relative to the root; ReleaseError where a release has no lock."""
+    """Text by file name, relative to the root.
+
+    ReleaseError where a release has no lock, InputError where another file of it is wrong.
+    """
     releases = [
         _bake_release(lockfile.read(images / name), release)
-        for name, release in catalogue.releases.items()
+        for name, release in catalogue.offered.items()
     ]
     bake = {"variable": {"RELEASES": {"default": releases}}}
     return {
@@ -21,6 +24,7 @@ def texts(catalogue: Catalogue, images: Path) -> dict[str, str]:
             f"DFLASH_KIT_RELEASE={catalogue.default}\n"
         ),
         "docker-bake.json": json.dumps(bake, indent=2) + "\n",
+        document.NAME: document.text(catalogue, images),
     }
 
 

@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from dflash_kit.releases import assemble, generated, lockfile, requirements, series
+from dflash_kit.releases import assemble, generated, lockfile, requirements, series, skeleton
 from dflash_kit.releases.catalogue import Catalogue, Release
 from dflash_kit.releases.lockfile import Lock, Wheel
 from dflash_kit.releases.series import ReleaseError
@@ -27,6 +27,8 @@ def check(name: str, release: Release, release_dir: Path) -> list[str]:
         )
         if got != wanted
     ]
+    if (left := release_dir / skeleton.PORT).is_file():
+        stale.append(f"{left}: is still there; next: decide what it lists, and remove it")
     for variant in lockfile.VARIANTS:
         file = release_dir / f"requirements-{variant}.txt"
         wanted_header = requirements.header(release, variant)
@@ -43,7 +45,7 @@ def check_generated(catalogue: Catalogue, root: Path, images: Path) -> list[str]
     except ReleaseError as error:
         return str(error).splitlines()
     return [
-        f"{root / name}: differs from releases.yaml and the locks; next: dflash-kit release lock"
+        f"{root / name}: differs from what images/ gives; next: dflash-kit release lock"
         for name, text in texts.items()
         if _text(root / name) != text
     ]
@@ -110,6 +112,7 @@ def write_text(file: Path, text: str) -> list[Path]:
     """Write `text`; the file if that changed it."""
     if _text(file) == text:
         return []
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     return [file]
 

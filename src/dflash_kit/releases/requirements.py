@@ -31,8 +31,7 @@ def compiled(release: Release, variant: str, source: Path) -> str:
 
     sglang itself is left out: the build takes its wheel from the lock and patches it.
     """
-    if importlib.util.find_spec("uv") is None:
-        raise InputError("uv is not installed; next: pip install -e '.[test]'")
+    need_uv()
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("\n".join(overrides(release, variant)))
         file.flush()
@@ -44,13 +43,24 @@ def compiled(release: Release, variant: str, source: Path) -> str:
     return header(release, variant) + done.stdout
 
 
+def need_uv() -> None:
+    """InputError where there is no uv."""
+    if importlib.util.find_spec("uv") is None:
+        raise InputError("uv is not installed; next: pip install -e '.[test]'")
+
+
+def uv_compile(release: Release) -> list[str]:
+    """The words with which uv resolves for a release's Python and platform."""
+    platform = f"x86_64-manylinux_{release.glibc.replace('.', '_')}"
+    words = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config"]
+    return [*words, "--python-version", release.python, "--python-platform", platform]
+
+
 def command(release: Release, variant: str, source: Path, overrides_file: str) -> list[str]:
     """What compiles `source`, with `overrides` in a file."""
     # A bare date would be taken in the local time zone and lock other files elsewhere.
     end_of_cutoff = f"{release.cutoff + timedelta(days=1)}T00:00:00Z"
-    platform = f"x86_64-manylinux_{release.glibc.replace('.', '_')}"
-    words = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-config"]
-    words += ["--python-version", release.python, "--python-platform", platform]
+    words = uv_compile(release)
     words += ["--exclude-newer", end_of_cutoff, "--overrides", overrides_file]
     words += ["--generate-hashes", "--no-header", "--no-annotate"]
     words += ["--no-emit-package", PACKAGE, str(source)]

@@ -51,7 +51,7 @@ def read(release_dir: Path) -> tuple[Patch, ...]:
     if found := list(problems(release_dir)):
         raise ReleaseError("\n".join(found))
     files = [release_dir / FOLDER / name for name in names(release_dir)]
-    return tuple(Patch(file.name, _subject(file), file_sha256(file)) for file in files)
+    return tuple(Patch(file.name, subject(file), file_sha256(file)) for file in files)
 
 
 def problems(release_dir: Path) -> Iterator[str]:
@@ -75,18 +75,23 @@ def apply(release_dir: Path, patch_names: list[str], root: Path) -> None:
     """Apply patches below `root`, which holds sglang/; ReleaseError at the first that fails."""
     for name in patch_names:
         file = release_dir / FOLDER / name
-        try:
-            done = subprocess.run(
-                ["git", "apply", "-p1", "--verbose", "--whitespace=nowarn", str(file.resolve())],
-                cwd=root,
-                env=_git_environment(root),
-                capture_output=True,
-                text=True,
-            )
-        except OSError as error:
-            raise ReleaseError(f"git: cannot be run: {error.strerror}; next: install git") from None
+        done = git_apply(file, root, "--verbose")
         if done.returncode != 0:
             raise ReleaseError(f"{file}: patch does not apply: {_reason(file, done.stderr)}")
+
+
+def git_apply(file: Path, root: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """`git apply` of a patch below `root`, zero fuzz; ReleaseError where there is no git."""
+    try:
+        return subprocess.run(
+            ["git", "apply", "-p1", "--whitespace=nowarn", *options, str(file.resolve())],
+            cwd=root,
+            env=_git_environment(root),
+            capture_output=True,
+            text=True,
+        )
+    except OSError as error:
+        raise ReleaseError(f"git: cannot be run: {error.strerror}; next: install git") from None
 
 
 def _git_environment(root: Path) -> dict[str, str]:
@@ -115,7 +120,7 @@ def _content_problems(text: str) -> Iterator[str]:
             yield f"got the path {path}, wanted one below {PACKAGE}/"
 
 
-def _subject(file: Path) -> str:
+def subject(file: Path) -> str:
     """What the patch does, on one line: mail headers fold, and git writes [PATCH] in front."""
     message = email.message_from_bytes(file.read_bytes(), policy=email.policy.default)
     return re.sub(r"^\[PATCH[^]]*\] *", "", " ".join(str(message["Subject"]).split()))

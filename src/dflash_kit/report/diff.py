@@ -120,7 +120,9 @@ def _facts(receipt: Receipt) -> dict[str, Any]:
     named = ("release", "image", "profile", "point", "tier", "deployment", "url", "schema_version")
     facts = {name: ours[name] for name in named}
     facts |= {f"host {name}": value for name, value in ours["host"].items()}
-    told = {name: value for name, value in receipt.identity.items() if name != "patches"}
+    # Patches are told one by one, and the GPUs are those of the host.
+    apart = ("patches", "gpus", "driver")
+    told = {name: value for name, value in receipt.identity.items() if name not in apart}
     facts |= {f"identity {name}": value for name, value in told.items()}
     return facts | {f"engine {name}": value for name, value in receipt.engine.items()}
 

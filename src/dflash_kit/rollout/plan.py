@@ -122,10 +122,12 @@ def plan_for(
     """What a host with these options is to run, and its image.
 
     `is_here`: the host is this machine. `known` keeps the images that were looked up for others.
-    InputError where there is no such image.
+    InputError where there is no such image, or the release is withdrawn.
     """
     profile = load_profile(values["dflash_kit_profile"])
-    release = values["dflash_kit_release"] or catalogue.load(paths.RELEASES_FILE).default
+    known_releases = catalogue.load(paths.RELEASES_FILE)
+    release = values["dflash_kit_release"] or known_releases.default
+    known_releases.refuse_withdrawn(release)
     variant = variant_of(profile)
     registry, archive = values["image_registry"], values["image_archive"]
     if bool(registry) == bool(archive) and (registry or not is_here):

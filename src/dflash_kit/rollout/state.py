@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -187,10 +187,21 @@ def ways_back(state: HostState, leaving: str) -> list[Deployment]:
     return [deployment for _, deployment in good]
 
 
-def summary(state: HostState, wanted: Deployment | None) -> dict[str, Any]:
-    """What the tasks of a rollout to `wanted` ask of a host, as plain values."""
+def summary(
+    state: HostState,
+    wanted: Deployment | None,
+    withdrawn: Callable[[str], str] = lambda release: "",
+    allow_withdrawn: bool = False,
+) -> dict[str, Any]:
+    """What the tasks of a rollout to `wanted` ask of a host, as plain values.
+
+    withdrawn: a release -> why it is withdrawn, empty where it is not. No way leads back to one
+    that is, but with `allow_withdrawn`.
+    """
     current = state.placed.get(state.current or "")
     back = ways_back(state, wanted.id if wanted else "")
+    barred = {} if allow_withdrawn else {d.id: withdrawn(d.release) for d in back}
+    back = [deployment for deployment in back if not barred.get(deployment.id)]
     engine = state.engine
     return {
         "current": state.current or "",
@@ -201,6 +212,8 @@ def summary(state: HostState, wanted: Deployment | None) -> dict[str, Any]:
         "recorded": bool(current and engine and current.container.get("id") == engine.id),
         "way_back": _plain(back[0]) if back else {},
         "proved_before": [_plain(deployment) for deployment in back],
+        "barred": {name: why for name, why in barred.items() if why},
+        "withdrawn": withdrawn(state.running.release) if state.running else "",
         "containers": [container.id for container in state.containers],
         "container": engine.as_json() if engine else "",
         "health": engine.health if engine and engine.running else "stopped" if engine else "none",

@@ -62,6 +62,7 @@ def status_lines(hosts: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
             )
         )
         notes += [f"{host}: {len(patches)} patches: {', '.join(patches)}"] * bool(patches)
+        notes += [f"{host}: {seen['withdrawn']}"] * bool(seen["withdrawn"])
         notes += [f"{host}: changed by hand: {line}" for line in seen["drift"]]
         notes += [f"{host}: a rollout holds it: {seen['lock']}"] * bool(seen["lock"])
     heads = ("host", "deployment", "engine", "since (UTC)", "last receipt", "drift")

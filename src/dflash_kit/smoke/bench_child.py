@@ -59,9 +59,9 @@ def arguments(asked: dict[str, Any], prompts: Path, result: Path) -> list[str]:
 def without_datasets() -> None:
     """Let bench_serving be imported where the package `datasets` is not installed.
 
-    In sglang 0.5.11 it imports every kind of data set, and one, MMMU, a benchmark of pictures,
-    needs that package; the cpu variant has no use for its 130 MB of pyarrow. Drop when sglang
-    imports it in the function that loads it, as its other kinds do.
+    It imports every kind of data set, and one, MMMU, a benchmark of pictures, needs that package;
+    the cpu variant has no use for its 130 MB of pyarrow. Drop when sglang imports it in the
+    function that loads it, as its other kinds do.
     """
     if importlib.util.find_spec("datasets") is None:
         absent = ModuleType("sglang.benchmark.datasets.mmmu")

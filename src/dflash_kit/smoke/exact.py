@@ -12,7 +12,7 @@ from typing import Any
 from dflash_kit.smoke.client import Engine
 from dflash_kit.smoke.wanted import Exact
 
-# In a request's meta_info, by sglang's versions; 0.5.11 has the first and DFlash leaves it empty.
+# In a request's meta_info: releases have one of them or both, and may leave it empty.
 ACCEPTED = ("spec_accept_histogram", "spec_correct_drafts_histogram")
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:  # it imports pytest
 
 @contextmanager
 def live_line(url: str, tier: Tier) -> Iterator[plugin.Progress]:
-    """A progress line on stderr for as long as the run lasts; nothing where no person looks."""
+    """A progress line on stderr for as long as the run lasts; where that is no terminal, what a
+    check of hours says of itself, a line each time."""
     console = Console(file=sys.stderr)
     columns = (
         TextColumn("smoke {task.fields[url]}"),
@@ -33,7 +34,13 @@ def live_line(url: str, tier: Tier) -> Iterator[plugin.Progress]:
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as progress:
         task = progress.add_task("", total=len(required(tier)), url=url)
-        yield lambda done, code: progress.update(task, completed=done, description=code)
+
+        def show(done: int, text: str, *, news: bool = False) -> None:
+            progress.update(task, completed=done, description=text)
+            if news and not console.is_terminal:
+                print(text, file=sys.stderr, flush=True)
+
+        yield show
 
 
 def show(receipt: Receipt) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
+from typing import Protocol
 
 import pytest
 
@@ -12,7 +13,11 @@ from dflash_kit.verdicts import Verdict
 
 SUITE = pytest.StashKey[Suite]()
 
-Progress = Callable[[int, str], None]
+
+class Progress(Protocol):
+    """Shows how many checks are done, and what is at work; `news` comes from within a check."""
+
+    def __call__(self, done: int, text: str, /, *, news: bool = False) -> None: ...
 
 
 def code_of(item: pytest.Item) -> str:
@@ -30,7 +35,7 @@ class SmokePlugin:
         self.suite = suite
         self.broken: list[str] = []
         self._progress = progress
-        suite.say = lambda text: progress(len(suite.records), text)
+        suite.say = lambda text: progress(len(suite.records), text, news=True)
 
     @pytest.hookimpl(tryfirst=True)  # before the suite's conftest looks for it
     def pytest_configure(self, config: pytest.Config) -> None:

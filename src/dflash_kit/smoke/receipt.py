@@ -35,10 +35,14 @@ class Host(BaseModel):
     gpus: list[str] = []
 
 
-def this_host() -> Host:
-    """This host, with its GPUs where their driver can be asked."""
-    gpus = parse.gpus(collect.run(collect.COMMANDS["gpus"], _SMI_SECONDS)["stdout"])
-    return Host(gpus=[gpu.name for gpu in gpus], driver=gpus[0].driver if gpus else None)
+def this_host(identity: dict[str, Any]) -> Host:
+    """This host, with the GPUs that the engine's identity names: a smoke test out of the image
+    sees none. Those of here where an engine names none."""
+    if (gpus := identity.get("gpus")) and isinstance(gpus, list):
+        driver = identity.get("driver")
+        return Host(gpus=[str(name) for name in gpus], driver=str(driver) if driver else None)
+    found = parse.gpus(collect.run(collect.COMMANDS["gpus"], _SMI_SECONDS)["stdout"])
+    return Host(gpus=[gpu.name for gpu in found], driver=found[0].driver if found else None)
 
 
 class Receipt(BaseModel):

@@ -115,7 +115,7 @@ def _receipt(suite: Suite) -> Receipt:
         required=required(suite.tier),
         identity=suite.identity,
         engine=suite.facts,
-        host=this_host(),
+        host=this_host(suite.identity),
         seconds=round(time.monotonic() - suite.started, 2),
         figures={name: value for name, value in suite.figures.items() if isfinite(value)},
         speed=suite.speed,

@@ -91,8 +91,8 @@ def churn(
             ask(suite, random.choice(known.exact), soak, random)
 
     with ThreadPoolExecutor(concurrency) as pool:
-        clients = [pool.submit(client, number) for number in range(concurrency)]
         try:
+            clients = [pool.submit(client, number) for number in range(concurrency)]
             for one in clients:
                 one.result()
         except KeyboardInterrupt:
@@ -133,8 +133,8 @@ def watcher(suite: Suite, soak: Soak, started: float) -> Callable[[], str]:
         return lambda: ""  # the checks `processes` and `memory` say so
 
     def look() -> str:
-        now = container.look()
-        if problems := watch.differences(before, now, pattern):
+        problems, now = watch.differences(before, container.look, pattern)
+        if problems:
             return problems[0]
         at = time.monotonic() - started
         shown = {"resident": now.resident_mib, "GPU": now.gpu_mib}

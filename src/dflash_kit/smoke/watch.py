@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 
 from dflash_kit.smoke.container import Process, Seen
 
+# A process that has ended is a zombie until its parent looks.
+ZOMBIE_SECONDS = 1.0
 
-def differences(before: Seen, now: Seen, pattern: str) -> list[str]:
-    """What is no longer as it was: the container, its start, each process that is named so."""
+
+def differences(before: Seen, look: Callable[[], Seen], pattern: str) -> tuple[list[str], Seen]:
+    """What is no longer as it was: the container, its start, each process that is named so; and
+    how it is now. Looked at twice where something is wrong.
+
+    Raises:
+        Undetermined: it cannot be seen.
+    """
+    now = look()
+    if _differences(before, now, pattern):
+        time.sleep(ZOMBIE_SECONDS)
+        now = look()
+    return _differences(before, now, pattern), now
+
+
+def _differences(before: Seen, now: Seen, pattern: str) -> list[str]:
     if now.id != before.id:
         return [f"another container: {now.id[:12]}, before {before.id[:12]}"]
     problems = []

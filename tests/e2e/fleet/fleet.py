@@ -22,7 +22,7 @@ from tests.e2e.fleet.registry import PORT, Registry
 from tests.e2e.node import ROOT
 
 # A fleet for each of the processes that run tests at the same time.
-NAME = "-".join(["dflash-kit-fleet", *os.environ.get("PYTEST_XDIST_WORKER", "").split()])
+NAME = f"dflash-kit-fleet-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
 HOSTS = ("host1", "host2")
 ANSIBLE = ROOT / "ansible"
 _PLAYBOOK = ROOT / ".venv" / "bin" / "ansible-playbook"
@@ -104,7 +104,9 @@ class Fleet:
         command = [str(_PLAYBOOK), "-i", str(inventory), str(playbook), *arguments]
         if variables:
             command += ["-e", json.dumps(variables)]
-        return RunningPlay(command, environment, ROOT)
+        given = [f"{n}={'...' if isinstance(v, dict) else v}" for n, v in variables.items()]
+        shown = " ".join([playbook.name, *arguments, *(["-e", *given] if given else [])])
+        return RunningPlay(command, environment, ROOT, shown)
 
     def play(self, playbook: Path, inventory: Path, *arguments: str, **variables: Any) -> Play:
         """A playbook, to its end."""

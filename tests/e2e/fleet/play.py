@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.e2e.fleet import record
+
 _RECAP = re.compile(
     r"^(\S+)\s+: ok=\d+\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.MULTILINE
 )
@@ -30,8 +32,12 @@ class Play:
 class RunningPlay:
     """A playbook that runs in the background."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], folder: Path) -> None:
+    def __init__(
+        self, command: list[str], environment: dict[str, str], folder: Path, shown: str
+    ) -> None:
+        """`shown` is the command as the table of all plays has it."""
         self._begin = time.monotonic()
+        self._shown = shown
         self._process = subprocess.Popen(
             command,
             env=environment,
@@ -77,6 +83,7 @@ class RunningPlay:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         self._process.wait()
+        record.keep(self._shown, "killed", time.monotonic() - self._begin, "")
 
     def wait(self) -> Play:
         """Its end."""
@@ -87,6 +94,7 @@ class RunningPlay:
             {row[0]: int(row[column]) for row in recap} for column in (1, 2, 3)
         )
         seconds = time.monotonic() - self._begin
+        record.keep(self._shown, rc, seconds, self.out)
         return Play(rc, self.out, seconds, changed, failed, unreachable)
 
 

@@ -1,17 +1,22 @@
 """The fleet's registry: Debian's, with TLS by its own authority and passwords."""
 
 import base64
+import gzip
+import hashlib
 import json
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import requests
 from docker.models.containers import Container
 
 from tests.e2e.fleet.build import run
 from tests.e2e.node import ROOT
 
 PORT = 5000
+_LAYER = "application/vnd.oci.image.layer.v1.tar"
 # One pushed layer or configuration that somebody fetched: its repository, digest and bytes.
 _FETCHED = re.compile(r'"GET /v2/(\S+)/blobs/(sha256:\w+) HTTP/\S+" 200 (\d+)')
 _PUSH = """
@@ -31,11 +36,16 @@ class Registry:
         self.ca = folder / "ca.crt"
         self.logins = logins(container)
         self._config = folder / "docker"
+        self._api = requests.Session()
+        # A bundle in the environment would be taken instead of `verify`.
+        self._api.trust_env = False
+        self._api.verify = str(self.ca)
+        self._api.auth = next(iter(self.logins.items()))
 
     def prepare(self) -> None:
         """Write the authority's file and a login for publishing, once the registry is up."""
         code, content = self._container.exec_run(["cat", "/tls/ca.crt"])
-        assert code == 0, content
+        assert code == 0 and isinstance(content, bytes), content
         self.ca.write_bytes(content)
         user, password = next(iter(self.logins.items()))
         login = base64.b64encode(f"{user}:{password}".encode()).decode()
@@ -53,6 +63,38 @@ class Registry:
         """Any image of this machine's Docker, as publish would push it."""
         with tempfile.TemporaryDirectory() as work:
             self._run("bash", "-c", _PUSH, "-", image, work, f"{self.host}/{name}:{tag}")
+
+    def extend(self, source: str, name: str, tag: str, layer: bytes) -> None:
+        """An image of repository `source` with one more layer, a tar, in repository `name`."""
+        media = "application/vnd.oci.image.manifest.v1+json"
+        manifest = self._get(f"{source}/manifests/{tag}", Accept=media)
+        config = self._get(f"{source}/blobs/{manifest['config']['digest']}")
+        config["rootfs"]["diff_ids"].append(_digest(layer))
+        config["history"].append({"created_by": f"one more layer: {name}"})
+        for part in manifest["layers"]:
+            mount = {"mount": part["digest"], "from": source}
+            self._ask("POST", f"{name}/blobs/uploads/", 201, params=mount)
+        packed = gzip.compress(layer, mtime=0)
+        manifest["layers"].append(
+            {"mediaType": f"{_LAYER}+gzip", "digest": _digest(packed), "size": len(packed)}
+        )
+        content = json.dumps(config).encode()
+        manifest["config"] |= {"digest": _digest(content), "size": len(content)}
+        for blob in (packed, content):
+            begun = self._ask("POST", f"{name}/blobs/uploads/", 202).headers["Location"]
+            put = self._api.put(begun, params={"digest": _digest(blob)}, data=blob)
+            assert put.status_code == 201, put.text
+        headers = {"Content-Type": media}
+        content = json.dumps(manifest).encode()
+        self._ask("PUT", f"{name}/manifests/{tag}", 201, data=content, headers=headers)
+
+    def _get(self, path: str, **headers: str) -> dict[str, Any]:
+        return dict(self._ask("GET", path, 200, headers=headers).json())
+
+    def _ask(self, method: str, path: str, status: int, **more: Any) -> requests.Response:
+        answer = self._api.request(method, f"https://{self.host}/v2/{path}", **more)
+        assert answer.status_code == status, f"{method} {path}: {answer.text}"
+        return answer
 
     def config(self, name: str, tag: str) -> str:
         """The digest of the configuration under a tag; empty where there is none."""
@@ -77,6 +119,10 @@ class Registry:
         """Repository, digest and bytes of every blob that was fetched so far, in order."""
         log = self._container.logs().decode()
         return [(name, digest, int(size)) for name, digest, size in _FETCHED.findall(log)]
+
+
+def _digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def logins(container: Container) -> dict[str, str]:

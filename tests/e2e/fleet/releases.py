@@ -6,12 +6,13 @@ from pathlib import Path
 
 import docker
 
-from tests.e2e.fleet.build import HERE, build, run
+from tests.e2e.fleet import faults
+from tests.e2e.fleet.build import build, run
 from tests.e2e.fleet.registry import Registry
 from tests.e2e.node import ROOT, lock
 
+ENGINE = "dflash-kit/engine"
 VARIANT = "cpu"
-FAULTS = ("ends_at_start", "never_serves", "wrong_text", "without_dflash", "ends_after_requests")
 _SHARED_BYTES = 4_000_000
 _OWN_BYTES = 20_000
 
@@ -19,19 +20,15 @@ _OWN_BYTES = 20_000
 def offer(registry: Registry, release: str) -> str:
     """Build a release and publish it; gives its repository."""
     run(str(ROOT / "scripts" / "image"), VARIANT, release)
-    name = "dflash-kit/engine"
-    if not _is_there(registry, _engine(release), name, release):
-        registry.publish(VARIANT, release, name)
-    return f"{registry.host}/{name}"
+    if not _is_there(registry, f"{ENGINE}:{release}-{VARIANT}", ENGINE, release):
+        registry.publish(VARIANT, release, ENGINE)
+    return f"{registry.host}/{ENGINE}"
 
 
 def offer_broken(registry: Registry, fault: str, release: str) -> str:
-    """`release`, built before, with a fault, under its own tag; gives the repository."""
+    """`release`, offered before, with a fault, under its own tag; gives the repository."""
     name = f"dflash-kit/{fault}"
-    arguments = ["--build-arg", f"GOOD={_engine(release)}", "--build-arg", f"FAULT={fault}"]
-    build("--load", "--quiet", *arguments, "--tag", f"{name}:test", str(HERE / "broken"))
-    if not _is_there(registry, f"{name}:test", name, release):
-        registry.push(f"{name}:test", name, f"{release}-{VARIANT}")
+    registry.extend(ENGINE, name, f"{release}-{VARIANT}", faults.layer(fault))
     return f"{registry.host}/{name}"
 
 
@@ -66,10 +63,6 @@ def build_small(release: str) -> str:
             run("touch", "--date=@0", f"{folder}/{file}")
         build("--load", "--quiet", "--tag", image, "--file", "-", folder, stdin="\n".join(lines))
     return image
-
-
-def _engine(release: str) -> str:
-    return f"dflash-kit/engine:{release}-{VARIANT}"
 
 
 def _is_there(registry: Registry, image: str, name: str, release: str) -> bool:

@@ -1,36 +1,22 @@
 """What is wrong with a bad release; one function runs at the start of every Python process."""
 
 import os
-import re
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 _REQUESTS = 10
-_PROFILE = Path("/opt/dflash-kit/images/profiles/cpu-tiny.yaml")
-_TARGET = Path("/opt/dflash-kit/models/tiny/target/model.safetensors")
 
 
 def _is_engine() -> bool:
     return "sglang.launch_server" in sys.orig_argv
 
 
-def ends_at_start() -> None:
-    """The engine ends before it serves, again and again."""
-    if _is_engine():
-        time.sleep(2)
-        sys.exit("RuntimeError: this release cannot start")
-
-
 def never_serves() -> None:
     """The engine lives and never opens its port."""
     while _is_engine():
         time.sleep(60)
-
-
-def wrong_text() -> None:
-    """Nothing at run time: the weights of the target are others (at_build)."""
 
 
 def without_dflash() -> None:
@@ -65,21 +51,3 @@ def ends_after_requests() -> None:
         config.loaded_app = counting
 
     uvicorn.Config.load = load_counting
-
-
-def at_build(fault: str) -> None:
-    """What a fault changes in the image."""
-    if fault == "never_serves":
-        # It is given up soon: the test has no ten minutes.
-        profile = _PROFILE.read_text()
-        _PROFILE.write_text(re.sub(r"start_seconds: \d+", "start_seconds: 20", profile))
-    if fault != "wrong_text":
-        return
-    from safetensors.torch import load_file, save_file
-
-    weights = load_file(_TARGET)
-    # Some tokens come out as their neighbours.
-    head = weights["lm_head.weight"]
-    head[300:400] = head[300:400].flip(0)
-    save_file(weights, _TARGET, metadata={"format": "pt"})
-    _TARGET.chmod(0o644)
