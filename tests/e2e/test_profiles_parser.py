@@ -19,7 +19,10 @@ POINTS = ("latency", "throughput")
 PARSE = """
 import argparse, json, os, sys, yaml
 from sglang.srt.server_args import ServerArgs
-from sglang.srt.server_args_config_parser import ConfigArgumentMerger
+try:
+    from sglang.srt.server_args_config_parser import ConfigArgumentMerger
+except ModuleNotFoundError:
+    from sglang.srt.utils.server_args_config_parser import ConfigArgumentMerger
 
 answers = {}
 for name, arguments in json.loads(os.environ["RENDERED"]).items():

@@ -82,7 +82,7 @@ def test_a_context_longer_than_the_cache_is_a_problem() -> None:
 
 
 def test_graphs_that_leave_no_room_are_a_problem() -> None:
-    many = with_arguments(cuda_graph_max_bs=640, context_length=98304)
+    many = with_arguments(cuda_graph_max_bs_decode=640, context_length=98304)
     made = plan.make_plan(many, "latency")
     assert made.problems == [f"headroom: got {made.memory.headroom / GIB:.1f} GiB, wanted some"]
     assert made.memory.headroom < 0
@@ -102,7 +102,7 @@ def test_a_budget_too_small_for_the_draft_s_cache_is_a_problem() -> None:
     ("profile", "acceptance", "said"),
     [
         (with_arguments(mem_fraction_static=0.7), None, "weights of 71.7 GiB leave nothing"),
-        (with_arguments(cuda_graph_max_bs=0), None, "arguments.cuda-graph-max-bs: got 0, wanted"),
+        (with_arguments(cuda_graph_max_bs_decode=0), None, "graph-max-bs-decode: got 0, wanted"),
         (load_profile(RTX), 9.0, "acceptance: got 9.0, wanted 1 to 8"),
         (load_profile("cpu-tiny"), None, "pair tiny: shape, routed_bits: missing"),
     ],

@@ -70,6 +70,31 @@ def test_a_renamed_argument_has_the_release_s_name() -> None:
     )
 
 
+@pytest.mark.parametrize(("version", "known"), [("0.5.11", ""), ("0.5.23", "-decode")])
+def test_an_older_name_is_that_argument_too(
+    version: str, known: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(monkeypatch, version, "draft-row-room.patch")
+    profile = with_arguments(RTX, "latency", cuda_graph_max_bs=4)
+    arguments = rendered(profile, "latency").arguments
+    named = {name: value for name, value in arguments.items() if "graph-max" in name}
+    assert named == {f"cuda-graph-max-bs{known}": 4}
+
+
+IPC = "SGLANG_ENABLE_PCIE_IPC_ALLREDUCE"
+
+
+@pytest.mark.parametrize(("version", "known"), [("0.5.17", False), ("0.5.23", True)])
+def test_a_variable_is_set_where_the_version_knows_it(
+    version: str, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(monkeypatch, version, "draft-row-room.patch")
+    for point in POINTS:
+        environment = rendered(with_arguments(RTX, point), point).environment
+        assert (environment.get(IPC) == "1") == known and "NCCL_P2P_LEVEL" in environment
+        assert IPC not in rendered(with_arguments(B300, point), point).environment
+
+
 NVFP4 = {"quantization": "modelopt_fp4"}
 PLANTED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "mla-kernels-sm120": (RTX, "0.5.11", {"attention_backend": "trtllm_mla"}),
@@ -91,11 +116,12 @@ PLANTED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "fp8-cache-dflash": (RTX, "0.5.15", {"kv_cache_dtype": "fp8_e4m3"}),
     "fp8-cache-by-default": (B300, "0.5.11", {"kv_cache_dtype": None}),
     "dp-attention-dflash": (B300, "0.5.18", {"enable_dp_attention": True}),
+    "dp-attention-eager-draft": (B300, "0.5.23", {"attn_dp_size": 8}),
     "pipeline-dflash": (RTX, "0.5.11", {"pp_size": 2}),
     "mixed-chunk-dflash": (RTX, "0.5.11", {"enable_mixed_chunk": True}),
     "hierarchical-cache-dflash": (B300, "0.5.11", {"enable_hierarchical_cache": True}),
     "dispatch-eager-draft": (B300, "0.5.11", {"moe_a2a_backend": "deepep"}),
-    "large-draft-graph-sm103": (B300, "0.5.12", {"cuda_graph_max_bs": 128}),
+    "large-draft-graph-sm103": (B300, "0.5.12", {"cuda_graph_max_bs_decode": 128}),
     "memory-fraction-sm120": (RTX, "0.5.11", {"mem_fraction_static": 0.94}),
 }
 
@@ -144,7 +170,7 @@ def test_the_profile_itself_is_not_that_row(code: str, monkeypatch: pytest.Monke
         (RTX, "0.5.18", (), {"kv_cache_dtype": "fp8_e4m3", "page_size": 64}),
         (RTX, "0.5.12", ("draft-num-token-non-padded.patch",), {"ep_size": 8}),
         (RTX, "0.5.18", (), {"speculative_draft_attention_backend": "fa4", "page_size": 64}),
-        (B300, "0.5.11", (), {"cuda_graph_max_bs": 128}),
+        (B300, "0.5.11", (), {"cuda_graph_max_bs_decode": 128}),
         (RTX, "0.5.11", (), {"mem_fraction_static": 0.89}),
     ],
 )

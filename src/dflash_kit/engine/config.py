@@ -10,7 +10,12 @@ import yaml
 
 from dflash_kit.engine.keys import Keys
 from dflash_kit.errors import InputError
-from dflash_kit.profiles.arguments import named_for, refuse_incompatible
+from dflash_kit.profiles.arguments import (
+    as_in_profiles,
+    known_to,
+    named_for,
+    refuse_incompatible,
+)
 from dflash_kit.profiles.models import Argument, Pair, Point, Profile
 from dflash_kit.releases import current
 
@@ -57,6 +62,7 @@ def render(
         **settings.arguments,
         **_draft(profile, pair, settings),
     }
+    arguments = as_in_profiles(arguments)
     refuse_incompatible(profile, point, settings.dflash, arguments, engine)
     arguments = named_for(arguments, engine)
     if port is not None:
@@ -67,9 +73,8 @@ def render(
     # The engine's own health endpoint must not give up before the kit does: once it has, a stop
     # drops the requests in flight.
     health = {"SGLANG_HEALTH_CHECK_TIMEOUT": str(int(profile.limits.hang_seconds))}
-    return Rendered(
-        arguments, {**strict, **profile.engine.environment, **settings.environment, **health}
-    )
+    environment = known_to({**profile.engine.environment, **settings.environment}, engine)
+    return Rendered(arguments, {**strict, **environment, **health})
 
 
 def _draft(profile: Profile, pair: Pair, point: Point) -> dict[str, Argument]:

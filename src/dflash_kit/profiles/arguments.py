@@ -24,6 +24,14 @@ class Renamed(Strict):
     link: str
 
 
+class Variable(Strict):
+    """A variable of the environment that sglang reads from version `from` on."""
+
+    name: str
+    since: str = Field(alias="from")
+    link: str
+
+
 class Where(Strict):
     """Holds where any of `names` is one of `values` (None: none is given), or at least `least`."""
 
@@ -74,6 +82,7 @@ class Table(Strict):
     """The whole file."""
 
     renamed: list[Renamed]
+    environment: list[Variable]
     incompatible: list[Incompatible]
 
 
@@ -81,6 +90,19 @@ class Table(Strict):
 def table() -> Table:
     """The table; InputError where the file is wrong."""
     return load_file(Table, paths.ARGUMENTS_FILE)
+
+
+def as_in_profiles(arguments: Arguments) -> Arguments:
+    """`arguments` under their newest names; an older name is that argument too."""
+    new = {row.old: row.name for row in table().renamed}
+    return {new.get(name, name): value for name, value in arguments.items()}
+
+
+def known_to(environment: dict[str, str], engine: Engine) -> dict[str, str]:
+    """`environment` without the variables that `engine` does not know yet."""
+    version = parse.version(engine.sglang)
+    unknown = {row.name for row in table().environment if version < parse.version(row.since)}
+    return {name: value for name, value in environment.items() if name not in unknown}
 
 
 def named_for(arguments: Arguments, engine: Engine) -> Arguments:

@@ -161,7 +161,8 @@ def plan(
 
 def _graph_bytes(shape: Shape, arguments: Arguments, drafts: bool) -> int:
     """Buffers that the graphs of target and draft read from and write to."""
-    requests, context = (_whole(arguments, x) for x in ("cuda-graph-max-bs", "context-length"))
+    requests = _whole(arguments, "cuda-graph-max-bs-decode")
+    context = _whole(arguments, "context-length")
     tokens = requests * (_whole(arguments, "speculative-num-draft-tokens") if drafts else 1)
     backends = [str(arguments.get("attention-backend"))]
     if drafts:

@@ -6,6 +6,7 @@ from typing import Any
 from dflash_kit.engine import config
 from dflash_kit.errors import InputError
 from dflash_kit.profiles import memory
+from dflash_kit.profiles.arguments import as_in_profiles
 from dflash_kit.profiles.load import load_pair, load_shape
 from dflash_kit.profiles.memory import GIB, Memory
 from dflash_kit.profiles.models import Profile
@@ -90,7 +91,7 @@ def make_plan(
     if not 1 <= acceptance <= block:
         raise InputError(f"acceptance: got {acceptance}, wanted 1 to {block}")
     rendered = config.render(profile, pair, point, config.REDACTED, release=release)
-    shape, arguments = load_shape(pair.shape), rendered.arguments
+    shape, arguments = load_shape(pair.shape), as_in_profiles(rendered.arguments)
     return Plan(
         profile=profile.name,
         point=point,
