@@ -5,14 +5,13 @@ from time import sleep
 
 import pytest
 
+from dflash_kit.releases import engine_data
 from dflash_kit.smoke import exact
 from dflash_kit.smoke.beside import repeating
 
 SAMPLERS = 2
 SAMPLED = {"temperature": 1.0, "top_k": 8}
 STAGGER_SECONDS = 0.01
-# Where the engine names no graphs: no power of two, and small enough for every profile.
-PADDED = 5
 
 
 def judge_exact(check, suite, run, concurrency):
@@ -55,17 +54,10 @@ def test_exact_32_at_a_time(check, suite, engine, known):
     judge_exact(check, suite, wide_run(engine, known, 32), 32)
 
 
-def padded_size(info):
-    """A batch that is larger than a graph and smaller than the next, as the engine names them."""
-    graphs = info.get("cuda_graph_bs") or []
-    most = info.get("max_running_requests") or PADDED
-    sizes = [size + 1 for size in graphs if size + 1 not in graphs and size + 1 <= most]
-    return max(sizes, default=min(PADDED, most))
-
-
 @pytest.mark.check("exact-mixed")
-def test_exact_mixed(check, engine, known, info):
-    size = max(padded_size(info) - SAMPLERS, 1)
+def test_exact_mixed(check, engine, known, info, wanted):
+    graphs = engine_data.load(wanted.release).graph_sizes
+    size = max(exact.padded_size(info, graphs) - SAMPLERS, 1)
 
     def one(numbered):
         at, asked = numbered

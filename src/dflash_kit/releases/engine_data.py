@@ -88,13 +88,15 @@ class EngineData(Strict):
 
     `processes` is in the title of every process that must not end, `scheduler` in that of each
     rank's. `kernel_tools` is the module of sglang in which a kernel's architecture is chosen
-    (override_jit_cuda_arch).
+    (override_jit_cuda_arch). `graph_sizes` are the keys, one below the other, under which
+    /server_info has the batch sizes of the decode graphs.
     """
 
     features: dict[str, Feature]
     log: Log
     processes: Pattern
     scheduler: Pattern
+    graph_sizes: list[str] = Field(min_length=1)
     kernels: list[Kernel]
     kernel_tools: str | None = None
 

@@ -14,6 +14,20 @@ from dflash_kit.smoke.wanted import Exact
 
 # In a request's meta_info: releases have one of them or both, and may leave it empty.
 ACCEPTED = ("spec_accept_histogram", "spec_correct_drafts_histogram")
+# Where the engine names no graphs: no power of two, and small enough for every profile.
+PADDED = 5
+
+
+def padded_size(info: dict[str, Any], path: list[str]) -> int:
+    """A batch that is larger than a graph and smaller than the next, of the sizes that /server_info
+    has under `path`, key below key."""
+    found: Any = info
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    graphs = found if isinstance(found, list) else []
+    most = info.get("max_running_requests") or PADDED
+    sizes = [size + 1 for size in graphs if size + 1 not in graphs and size + 1 <= most]
+    return max(sizes, default=min(PADDED, most))
 
 
 @dataclass(frozen=True)
