@@ -226,18 +226,35 @@ def test_space_is_looked_at_first(delivery: Delivery, hosts: dict[str, Host]) ->
     assert "wanted 1000000.0 GB" in message and "next: free some" in message
 
 
-def test_a_disk_that_fills_up_is_told(delivery: Delivery) -> None:
+@pytest.fixture
+def small(delivery: Delivery) -> Iterator[Host]:
+    """A host with 3 MB left for images, and a container that runs."""
     host = delivery.fleet.add_host("small", tmpfs={"/var/lib/docker": "size=40m"})
     host.run(f"{ENGINE} && mkdir -p /opt/dflash-kit")
     host.run(
         "fallocate -l $(($(df --output=avail -B1 /var/lib/docker | tail -1) - 3000000)) "
         "/var/lib/docker/full"
     )
-    image = replace(from_archive(delivery.archive(OLD), OLD, VARIANT), bytes=1)
-    message = delivery.refused(host, image, image_space_spare=0)
-    assert "no space left on device" in message
-    assert "next: free space on /var/lib/docker" in message
+    yield host
     delivery.fleet.remove_host("small")
+
+
+def test_a_disk_that_fills_up_is_told(delivery: Delivery, small: Host) -> None:
+    image = replace(from_archive(delivery.archive(OLD), OLD, VARIANT), bytes=1)
+    for _ in range(3):  # Docker itself once ended at one of them
+        message = delivery.refused(small, image, image_space_spare=0)
+        assert "no space left on device" in message
+        assert "next: free space on /var/lib/docker" in message
+
+
+def test_an_archive_needs_zstd_on_the_host(delivery: Delivery, hosts: dict[str, Host]) -> None:
+    host = hosts["host1"]
+    host.run("mkdir -p /opt/dflash-kit && mv /usr/bin/zstd /usr/bin/zstd.away")
+    try:
+        message = delivery.refused(host, from_archive(delivery.archive(OLD), OLD, VARIANT))
+    finally:
+        host.run("mv /usr/bin/zstd.away /usr/bin/zstd")
+    assert "zstd: got none on the host, wanted it installed; next: apt-get install zstd" in message
 
 
 def test_old_images_go_and_needed_ones_stay(delivery: Delivery, hosts: dict[str, Host]) -> None:

@@ -1,4 +1,4 @@
-"""A host that is lost in its switch: those after it are not begun, and left open."""
+"""One host is lost or fails: what becomes of the others, in the real tasks without an engine."""
 
 import json
 import os
@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from dflash_kit import paths
+from dflash_kit.rollout import lock
 
-PLAYBOOK = """
+SWITCH = """
 - hosts: host2
   gather_facts: false
   tasks:
@@ -21,6 +22,13 @@ PLAYBOOK = """
   serial: 1
   tasks:
     - ansible.builtin.import_role: {name: dflash_kit, tasks_from: switch}
+"""
+PREPARE = """
+- hosts: all
+  gather_facts: false
+  any_errors_fatal: true
+  tasks:
+    - ansible.builtin.import_role: {name: dflash_kit, tasks_from: prepare}
 """
 
 
@@ -41,9 +49,10 @@ def inventory(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_next_host_is_not_begun_and_holds_no_lock(inventory: Path, tmp_path: Path) -> None:
-    playbook = tmp_path / "switch.yml"
-    playbook.write_text(PLAYBOOK)
+def play(content: str, inventory: Path) -> str:
+    """What a playbook prints that has to fail."""
+    playbook = inventory.with_name("play.yml")
+    playbook.write_text(content)
     done = subprocess.run(
         [Path(sys.executable).with_name("ansible-playbook"), "-i", inventory, playbook],
         env=os.environ | {"ANSIBLE_NOCOLOR": "1"},
@@ -51,9 +60,31 @@ def test_the_next_host_is_not_begun_and_holds_no_lock(inventory: Path, tmp_path:
         capture_output=True,
         text=True,
     )
-    assert done.returncode != 0
-    assert "host2: not switched: host1 was lost before it; run this again" in done.stdout
-    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("host")]
-    assert ["host1", "-", "-", "unreachable", "-", "-"] in rows, done.stdout
-    assert ["host2", "old", "-", "not", "begun", "-", "-"] in rows, done.stdout
+    assert done.returncode != 0, done.stdout
+    return done.stdout
+
+
+def test_the_next_host_is_not_begun_and_holds_no_lock(inventory: Path, tmp_path: Path) -> None:
+    said = play(SWITCH, inventory)
+    assert "host2: not switched: host1 was lost before it; run this again" in said
+    rows = [line.split() for line in said.splitlines() if line.startswith("host")]
+    assert ["host1", "-", "-", "unreachable", "-", "-"] in rows, said
+    assert ["host2", "old", "-", "not", "begun", "-", "-"] in rows, said
+    assert not (tmp_path / "lock").exists()
+
+
+def test_a_host_that_is_ended_for_another_says_so(inventory: Path, tmp_path: Path) -> None:
+    """Its own reason is not there, and must not hide the other's."""
+    content = json.loads(inventory.read_text())
+    hosts = content["all"]["hosts"]
+    hosts["host1"] = hosts["host2"] | {"dflash_kit_root": str(tmp_path / "one")}
+    content["all"]["vars"]["dflash_kit_break_lock"] = ""
+    inventory.write_text(json.dumps(content))
+    (tmp_path / "one").mkdir()
+    holder = lock.this_run(os.getpid()).model_copy(update={"machine": "elsewhere"})
+    (tmp_path / "one" / "lock").write_text(holder.as_line())
+    said = play(PREPARE, inventory)
+    assert "host1: lock: " in said
+    assert "host2: ended as another host failed" in said
+    assert "undefined" not in said
     assert not (tmp_path / "lock").exists()
