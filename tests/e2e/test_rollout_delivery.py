@@ -289,20 +289,20 @@ def test_old_images_go_and_needed_ones_stay(delivery: Delivery, hosts: dict[str,
 
 def test_publish_never_changes_what_is_there(delivery: Delivery) -> None:
     registry = delivery.fleet.registry
-    registry.push(build_small(OLD), "dflash-kit/taken", f"{OLD}-{VARIANT}")
-    got = registry.config("dflash-kit/taken", f"{OLD}-{VARIANT}")
+    registry.push(build_small(NEW), "dflash-kit/taken", f"{NEW}-{VARIANT}")
+    got = registry.config("dflash-kit/taken", f"{NEW}-{VARIANT}")
     with pytest.raises(AssertionError) as caught:
-        registry.publish(VARIANT, OLD, "dflash-kit/taken")
-    wanted = from_docker(OLD, VARIANT).ids[0]
-    said = f"{OLD}-{VARIANT}: got {got} in the registry, wanted {wanted} or none: a release never"
+        registry.publish(VARIANT, NEW, "dflash-kit/taken")
+    wanted = from_docker(NEW, VARIANT).ids[0]
+    said = f"{NEW}-{VARIANT}: got {got} in the registry, wanted {wanted} or none: a release never"
     assert "ended with 2: publish: " in str(caught.value) and said in str(caught.value)
-    assert registry.config("dflash-kit/taken", f"{OLD}-{VARIANT}") == got
+    assert registry.config("dflash-kit/taken", f"{NEW}-{VARIANT}") == got
 
 
 def test_publish_saves_an_archive_with_its_sha256(tmp_path: Path) -> None:
     file = tmp_path / "engine.tar.zst"
-    said = run(str(ROOT / "scripts" / "publish"), "save", VARIANT, OLD, str(file))
-    image, built = from_archive(file, OLD, VARIANT), from_docker(OLD, VARIANT)
+    said = run(str(ROOT / "scripts" / "publish"), "save", VARIANT, NEW, str(file))
+    image, built = from_archive(file, NEW, VARIANT), from_docker(NEW, VARIANT)
     assert said == f"{image.sha256}  engine.tar.zst"
     assert file.with_name("engine.tar.zst.sha256").read_text().strip() == said
     assert (image.tag, image.ids[0]) == (built.tag, built.ids[0])
