@@ -100,7 +100,8 @@ def test_what_the_engine_can_do(mini: Miniature) -> None:
         "c": {"supported": False, "why": "never made"},
     }
     log = {"begins": "x", "forbidden": [], "required": []}
-    content = {"features": features, "log": log, "processes": "x", "scheduler": "x", "kernels": []}
+    content = {"features": features, "log": log, "processes": "x", "scheduler": "x"}
+    content |= {"graph_sizes": ["x"], "kernels": []}
     (mini.dir / "engine.yaml").write_text(yaml.safe_dump(content))
     text = shown(mini)
     assert rows(text, "a") == [["a", "yes", ""]]
