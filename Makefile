@@ -21,10 +21,10 @@ down: ## stop the engine, and the throwaway Docker where one was used; keys and 
 image: .venv/kit ## build the default release (VARIANT=cpu or cuda)
 	scripts/image $(VARIANT)
 
-test: .venv/test lint ## all tests of the default release that need no GPU
+test: .venv/test lint ## tests of the default release that need no GPU, but for the rollouts
 	scripts/test
 
-test-rollout: .venv/test ## of them the rollouts onto two hosts alone
+test-rollout: .venv/test ## rollouts onto two hosts: good, bad and cut-off ones (half an hour)
 	scripts/test rollout
 
 test-releases: .venv/test ## what is tried on the other releases, and rollouts across all
