@@ -135,10 +135,11 @@ from dflash_kit.engine import caches, kernels
 from dflash_kit.releases import engine_data
 
 os.environ |= caches.cache_environment("{lock()["tree"]}", "profile", "driver")
-baked = [each.model_dump() for each in engine_data.load("{release}").kernels if each.baked]
+data = engine_data.load("{release}")
+baked = [each.model_dump() for each in data.kernels if each.baked]
 assert baked
 for capability in {CAPABILITIES}:
-    kernels.compile_all(baked, capability)
+    kernels.compile_all(data.kernel_tools, baked, capability)
 """
     said = docker.from_env().containers.run(
         image("cuda"),
