@@ -1,4 +1,4 @@
-"""One engine process from a source tree, and what it is asked."""
+"""One engine process from a release's source tree, and what it is asked."""
 
 from __future__ import annotations
 
@@ -18,33 +18,21 @@ from pathlib import Path
 from typing import Any
 
 from graph_times import FILE_VARIABLE
+from release import HERE, Release
 
-HERE = Path(__file__).resolve().parent
 LARGEST_GRAPH = 8
 DUMMY = ("--load-format", "dummy", "--skip-tokenizer-init", "--context-length", "8192")
+# By their newest names.
 _ARGUMENTS = (
     *("--host", "127.0.0.1", "--sampling-backend", "pytorch", "--grammar-backend", "none"),
-    *("--attention-backend", "triton", "--disable-piecewise-cuda-graph"),
+    *("--attention-backend", "triton", "--disable-prefill-cuda-graph"),
     # Several engines share a GPU: a small pool each, and graphs for few sizes.
     *("--max-total-tokens", "12000", "--mem-fraction-static", "0.97"),
-    *("--max-running-requests", "16", "--cuda-graph-bs", "1", "2", "4", str(LARGEST_GRAPH)),
+    *("--max-running-requests", "16", "--cuda-graph-bs-decode", "1", "2", "4", str(LARGEST_GRAPH)),
     *("--random-seed", "1", "--decode-log-interval", "40", "--trust-remote-code"),
     "--enable-metrics",
 )
 _ports = count(31000, 10)
-
-
-def environment(tree: Path) -> dict[str, str]:
-    """The calling environment, with the engine of `tree` first and nothing looked up elsewhere."""
-    folders = (str(tree), str(HERE), os.environ.get("PYTHONPATH", ""))
-    return os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, folders)),
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "2",
-        "SGLANG_ENABLE_JIT_DEEPGEMM": "false",
-        # Ranks may find their GPUs unequally full: other engines are on them.
-        "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK": "false",
-    }
 
 
 class Engine:
@@ -53,7 +41,8 @@ class Engine:
     def __init__(
         self,
         name: str,
-        tree: Path,
+        release: Release,
+        tree: str,
         arguments: Sequence[str],
         work: Path,
         gpus: str = "0",
@@ -68,10 +57,10 @@ class Engine:
         launcher = str(HERE / "graph_times.py")
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, launcher, *_ARGUMENTS, *ports, *arguments],
+                [sys.executable, launcher, *release.named((*_ARGUMENTS, *ports, *arguments))],
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=environment(tree)
+                env=release.environment(tree)
                 | {"CUDA_VISIBLE_DEVICES": gpus, FILE_VARIABLE: str(self._times), **variables},
                 start_new_session=True,
             )
@@ -152,7 +141,7 @@ class Engine:
         return {names[mode]: int(float(n)) for mode, n in found if mode in names}
 
     def captures(self) -> int:
-        """How many graph runners have captured, as the log says: the target's, then the draft's."""
+        """How many graph runners have captured, as a log before 0.5.13 says: the target's first."""
         return self.text().count("Capture cuda graph end")
 
     def graph_times(self, prompts: list[list[int]], tokens: int) -> dict[str, Any]:

@@ -32,13 +32,12 @@ class Replays:
         self.captured: list[int] = []
 
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Instead of CUDAGraph.replay, whose caller is the engine's graph runner."""
+        """Instead of CUDAGraph.replay."""
         if not self.file.exists():
             self.kept.clear()
             self.plain(graph)
             return
-        runner = sys._getframe(2).f_locals["self"]  # above the lambda that torch calls
-        role = DRAFT if runner.model_runner.is_draft_worker else VERIFY
+        role = DRAFT if _model_runner().is_draft_worker else VERIFY
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         self.plain(graph)
@@ -77,6 +76,16 @@ class Replays:
     def _megabytes(self) -> list[float]:
         """What each capture added: the target's, from the largest size down, then the draft's."""
         return [round(each / 1e6, 1) for each in self.captured]
+
+
+def _model_runner() -> Any:
+    """That of the graph runner whose graph is replayed; its backend may stand in between."""
+    frame = sys._getframe(1)
+    while frame.f_back:
+        frame = frame.f_back
+        if found := getattr(frame.f_locals.get("self"), "model_runner", None):
+            return found
+    raise RuntimeError("a graph was replayed by none of the engine's graph runners")
 
 
 # At the top: the engine's processes are spawned, and each runs this file again under another name.

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from checks import SIZES
-from engine import LARGEST_GRAPH, Engine, environment
+from engine import LARGEST_GRAPH, Engine
+from release import Release
+from trees import PATCHED
 
 # Of the release on a CPU, over the exact prompts: what `dflash-kit smoke` measures there.
 CPU_TOKENS_A_VERIFY = 7.4927
@@ -51,11 +53,11 @@ def exact_prompts(pair: Path) -> tuple[list[str], list[list[int]]]:
     return [each["prompt_text"] for each in exact], [each["output_ids"] for each in exact]
 
 
-def reference(pair: Path, tree: Path) -> list[list[int]]:
-    """The same ids, made here on the GPU by this machine's transformers; takes no engine."""
+def reference(pair: Path, release: Release) -> list[list[int]]:
+    """The same ids, made here on the GPU by the release's transformers; takes no engine."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _REFERENCE, str(pair)],
-        env=environment(tree),
+        env=release.environment(PATCHED),
         capture_output=True,
         text=True,
     )

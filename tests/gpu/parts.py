@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import checks
 import pair
-import shapes
-from engine import DUMMY, LARGEST_GRAPH, Engine
+from engine import LARGEST_GRAPH, Engine
+from release import Release, crashes
+from run import Run, stop
 from service import Service
 from trees import GUARDED, PATCHED, UNPATCHED, claim_ep
 
@@ -22,54 +22,14 @@ PARALLEL = (
 EAGER, NO_DRAFT = "unpatched-eager", "no-draft"
 SERVICE_PORT = 30900
 # What patched graphs must at least make of unpatched ones' steps/s, median by median of the rounds.
+# It is wanted of a series that takes the host's work out of the step.
 LEAST_RATIO = {("kimi-mini", "C=1"): 1.5, ("q8", "C=8"): 1.3}
+OUT_OF_STEP = "draft-ahead.patch"
+# What a release must at least make of the steps/s of the one beside it.
+LEAST_BESIDE = 0.9
 # What a step of kimi-mini, one request, may take of the time that the GPU is busy in it.
 MOST_OF_BUSY = 1.15
 ACCEPTANCE_WITHIN = 0.05
-
-
-class Run:
-    """The engines of a run, and its report."""
-
-    def __init__(self, trees: Path, work: Path, tiny: Path, gpus: int) -> None:
-        self.trees, self.work, self.tiny, self.gpus = trees, work, tiny, gpus
-        self.report: dict[str, Any] = {}
-        self.failed: list[str] = []
-        self.engines: list[Engine] = []
-        shapes.write(work / "models")
-
-    def engine(
-        self, name: str, tree: str, arguments: Sequence[str], gpus: str = "0", **variables: str
-    ) -> Engine:
-        started = Engine(name, self.trees / tree, arguments, self.work, gpus, **variables)
-        self.engines.append(started)
-        return started
-
-    def dummy(
-        self, name: str, tree: str, model: str, *more: str, draft: bool = True, gpus: str = "0"
-    ) -> Engine:
-        path = self.work / "models" / model
-        arguments = ["--model-path", str(path), "--disable-radix-cache", *DUMMY, *more]
-        if draft:
-            arguments += ["--speculative-algorithm", "DFLASH"]
-            arguments += ["--speculative-draft-model-path", f"{path}-dflash"]
-        return self.engine(name, tree, arguments, gpus)
-
-    def part(self, name: str) -> None:
-        """One of PARTS; an error ends it, and leaves no engine behind."""
-        try:
-            PARTS[name](self)
-        except Exception as error:
-            self.note(name, "ended by", f"{type(error).__name__}: {error}", wanted=False)
-        finally:
-            _stop(self.engines)
-
-    def note(self, part: str, key: str, found: Any, wanted: bool = True) -> None:
-        """Keep a finding; one that is not as wanted fails the run."""
-        self.report.setdefault(part, {})[key] = found
-        print(f"{part}: {key}: {found}{'' if wanted else ': NOT AS WANTED'}", flush=True)
-        if not wanted:
-            self.failed.append(f"{part}: {key}")
 
 
 def _wait(engines: Iterable[Engine]) -> None:
@@ -77,12 +37,7 @@ def _wait(engines: Iterable[Engine]) -> None:
         engine.wait()
 
 
-def _stop(engines: Iterable[Engine]) -> None:
-    for engine in engines:
-        engine.stop()
-
-
-def compare(run: Run, model: str, together: bool) -> None:
+def against_unpatched(run: Run, model: str, together: bool) -> None:
     """Unpatched and patched in graphs; unpatched eager and no draft; all `together` on the GPU?"""
     starts = {
         UNPATCHED: lambda: run.dummy(UNPATCHED, UNPATCHED, model),
@@ -90,57 +45,94 @@ def compare(run: Run, model: str, together: bool) -> None:
         EAGER: lambda: run.dummy(EAGER, UNPATCHED, model, "--disable-cuda-graph"),
         NO_DRAFT: lambda: run.dummy(NO_DRAFT, UNPATCHED, model, draft=False),
     }
+    least = LEAST_RATIO if OUT_OF_STEP in run.release.patches else {}
+    tokens = compare(run, model, model, starts, together, lambda size: least.get((model, size), 0))
+    same = checks.equal(tokens)
+    run.note(model, "tokens equal", same, all(same.values()))
+
+
+def against_release(run: Run, model: str, together: bool) -> None:
+    """Two patched releases, each with its draft and without, in graphs."""
+    assert run.beside is not None
+    part, releases = f"{model}, releases", (run.beside, run.release)
+
+    def start(release: Release, draft: bool) -> Callable[[], Engine]:
+        name = f"{release.name}{'' if draft else '-no-draft'}"
+        return lambda: run.dummy(name, PATCHED, model, draft=draft, release=release)
+
+    starts = {
+        f"{release.name}{'' if draft else '-no-draft'}": start(release, draft)
+        for draft in (True, False)
+        for release in releases
+    }
+    tokens = compare(run, part, model, starts, together, lambda size: LEAST_BESIDE)
+    for release in releases:
+        own = {name: made for name, made in tokens.items() if name.startswith(release.name)}
+        same = checks.equal(own)
+        run.note(part, f"{release.name}: tokens equal no draft's", same, all(same.values()))
+    # Other kernels may choose another of two words that are nearly equal: this is not judged.
+    run.note(part, "tokens equal across releases", checks.equal(tokens))
+
+
+def compare(
+    run: Run,
+    part: str,
+    model: str,
+    starts: dict[str, Callable[[], Engine]],
+    together: bool,
+    least: Callable[[str], float],
+) -> dict[str, checks.Tokens]:
+    """Speed of four engines, two by two: where a step goes in the first two, a soak of the second.
+
+    Their tokens. The second must make `least` times the steps/s of the first.
+    """
     engines: dict[str, Engine] = {}
 
-    def pair_of(*names: str) -> list[Engine]:
+    def pair_of(names: Sequence[str]) -> list[Engine]:
         if not (together and engines):
-            _stop(engines.values())
+            stop(engines.values())
             for name in starts if together else names:
                 engines[name] = starts[name]()
         _wait(engines[name] for name in names)
         return [engines[name] for name in names]
 
-    old, new = pair_of(UNPATCHED, PATCHED)
+    names = list(starts)
+    old, new = pair_of(names[:2])
     if together:
         _wait(engines.values())
     figures, tokens = checks.speed([old, new], rounds=5)
-    run.note(model, "steps/s", figures)
-    for size, theirs in figures[UNPATCHED].items():
-        rounds = (figures[PATCHED][size], theirs)
+    run.note(part, "steps/s", figures)
+    for size, theirs in figures[old.name].items():
+        rounds = (figures[new.name][size], theirs)
         found = {"median": _ratio(statistics.median, *rounds), "best": _ratio(max, *rounds)}
-        run.note(model, f"ratio {size}", found, found["median"] >= _least_ratio(model, size))
-    _steps(run, model, old, new, figures)
+        run.note(part, f"ratio {size}", found, found["median"] >= least(size))
+    _steps(run, part, model, old, new, figures)
     soaked = checks.soak(new)
-    run.note(model, "soak", soaked, _clean(soaked))
-    more, others = checks.speed(pair_of(EAGER, NO_DRAFT), rounds=2)
-    run.note(model, "steps/s", figures | more)
-    same = checks.equal(tokens | others)
-    run.note(model, "tokens equal", same, all(same.values()))
-    _stop(engines.values())
+    run.note(part, "soak", soaked, _clean(soaked))
+    more, others = checks.speed(pair_of(names[2:]), rounds=2)
+    run.note(part, "steps/s", figures | more)
+    stop(engines.values())
+    return tokens | others
 
 
 def _ratio(of: Callable[[list[float]], float], ours: list[float], theirs: list[float]) -> float:
     return round(of(ours) / of(theirs), 3)
 
 
-def _least_ratio(model: str, size: str) -> float:
-    return LEAST_RATIO.get((model, size), 0.0)
-
-
-def _steps(run: Run, model: str, old: Engine, new: Engine, figures: Any) -> None:
+def _steps(run: Run, part: str, model: str, old: Engine, new: Engine, figures: Any) -> None:
     """Where a step goes: by CUDA events, and against the time that the GPU is busy."""
     for engine in (old, new):
         for size in (1, LARGEST_GRAPH):
             what = f"{engine.name} C={size}"
             times = engine.graph_times(checks.PROMPTS[:size], checks.TRACED_TOKENS)
-            run.note(model, f"{what} events, ms", times)
+            run.note(part, f"{what} events, ms", times)
             trace = checks.profile(engine, size, run.work / f"{model}-{engine.name}-{size}")
-            run.note(model, f"{what} trace", trace)
+            run.note(part, f"{what} trace", trace)
             step = 1e3 / statistics.median(figures[engine.name][f"C={size}"])
             ratio = round(step / trace["gpu_busy_ms"], 3)
             judged = (model, engine, size) == ("kimi-mini", new, 1)
             found = {"step ms": round(step, 3), "of GPU busy": ratio}
-            run.note(model, f"{what} step", found, ratio <= MOST_OF_BUSY or not judged)
+            run.note(part, f"{what} step", found, ratio <= MOST_OF_BUSY or not judged)
 
 
 def _clean(soaked: dict[str, Any]) -> bool:
@@ -156,10 +148,12 @@ def expert_parallel(run: Run) -> None:
     tree = {name: name if real else _claiming(run, name) for name in (UNPATCHED, PATCHED)}
     run.note(part, "real, on GPUs", run.gpus if real else "no: one GPU, told that it is on")
     model = "kimi-mini"
-    old = run.dummy("ep-unpatched", tree[UNPATCHED], model, *more, gpus=gpus)
     new = run.dummy("ep-patched", tree[PATCHED], model, *more, gpus=gpus)
-    found = checks.crash(old)
-    run.note(part, "unpatched", found, found["crashed"] and found["captures before"] >= 2)
+    if crashes(run.release.sglang):
+        found = checks.crash(run.dummy("ep-unpatched", tree[UNPATCHED], model, *more, gpus=gpus))
+        run.note(part, "unpatched", found, found["crashed"] and found["captures before"] >= 2)
+    else:
+        run.note(part, "unpatched", f"not run: sglang {run.release.sglang} has no such crash")
     plain = run.dummy("ep-no-draft", tree[PATCHED], model, *more, draft=False, gpus=gpus)
     engines = (new, plain)
     _wait(engines)
@@ -169,14 +163,15 @@ def expert_parallel(run: Run) -> None:
     run.note(part, "tokens equal", same, all(same.values()))
     soaked = checks.soak(new)
     run.note(part, "soak", soaked, _clean(soaked))
-    _stop(engines)
+    stop(engines)
 
 
 def _claiming(run: Run, tree: str) -> str:
     """The name of a copy of `tree` that claims expert parallelism on one GPU."""
     name = f"{tree}-claims-ep"
-    if not (run.trees / name).exists():
-        claim_ep(run.trees / tree, run.trees / name)
+    trees = run.release.trees
+    if not (trees / name).exists():
+        claim_ep(trees / tree, trees / name)
     return name
 
 
@@ -185,34 +180,34 @@ def trained_pair(run: Run) -> None:
     part = "tiny pair"
     served = pair.arguments(run.tiny)
     experts = pair.arguments(run.tiny, pair.expert_draft(run.tiny, run.work / "experts"))
-    claiming, guarded = _claiming(run, PATCHED), _claiming(run, GUARDED)
+    guarded = crashes(run.release.sglang)
+    claiming, stale = _claiming(run, PATCHED), _claiming(run, GUARDED if guarded else UNPATCHED)
+    uncured = "experts, crash guarded, not cured" if guarded else "experts, unpatched"
     dense = run.engine("tiny", PATCHED, served)
     others = {
         "experts": run.engine("experts", PATCHED, experts, **pair.EXPERT_DRAFT),
         "experts, expert parallel": run.engine(
             "experts-ep", claiming, experts, **pair.EXPERT_DRAFT
         ),
-        "experts, crash guarded, not cured": run.engine(
-            "experts-guarded", guarded, experts, **pair.EXPERT_DRAFT
-        ),
+        uncured: run.engine("experts-stale", stale, experts, **pair.EXPERT_DRAFT),
     }
     texts, wanted = pair.exact_prompts(run.tiny)
-    again = pair.reference(run.tiny, run.trees / PATCHED)
+    again = pair.reference(run.tiny, run.release)
     run.note(
         part, "known answers equal transformers' on this GPU", again == wanted, again == wanted
     )
-    _wait([dense, *others.values()])
+    dense.wait()
     found = pair.answers(dense, run.tiny)
     exact = found["exact alone"] == found["exact in a batch"] == len(texts)
     near = abs(found["tokens a verify"] / pair.CPU_TOKENS_A_VERIFY - 1) <= ACCEPTANCE_WITHIN
     run.note(part, "answers", found, exact and near and found["exact mixed, of 96"] == 96)
     run.note(part, "tokens a verify", same := pair.acceptance(dense, run.tiny))
+    _wait(others.values())
     for name, engine in others.items():
         got = pair.acceptance(engine, run.tiny)
         # The stale count is that of one block, so one request alone does not show it.
-        cured = engine.name != "experts-guarded"
-        run.note(part, f"tokens a verify, {name}", got, (got == same) == cured)
-    _stop([dense, *others.values()])
+        run.note(part, f"tokens a verify, {name}", got, (got == same) == (name != uncured))
+    stop([dense, *others.values()])
 
 
 def refused_starts(run: Run) -> None:
@@ -229,7 +224,7 @@ def refused_starts(run: Run) -> None:
 
 def service(run: Run) -> None:
     """The profile of this machine through `dflash-kit serve`, and `dflash-kit smoke` against it."""
-    served = Service(run.trees, run.work)
+    served = Service(run.release, run.work)
     if not (profile := served.profile()):
         run.note("service", "not run", "no profile is made for this machine's GPUs")
         return
@@ -258,7 +253,12 @@ PARTS = {
     "strict": refused_starts,
     "pair": trained_pair,
     # Two engines of this shape fill one GPU of 140 GB; four of q8 fit.
-    "kimi-mini": lambda run: compare(run, "kimi-mini", together=False),
-    "q8": lambda run: compare(run, "q8", together=True),
+    "kimi-mini": lambda run: against_unpatched(run, "kimi-mini", together=False),
+    "q8": lambda run: against_unpatched(run, "q8", together=True),
     "expert-parallel": expert_parallel,
+}
+# These need a release beside the one that is measured.
+BESIDE_PARTS = {
+    "releases-kimi-mini": lambda run: against_release(run, "kimi-mini", together=False),
+    "releases-q8": lambda run: against_release(run, "q8", together=True),
 }

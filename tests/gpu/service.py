@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from engine import environment
+from release import Release
 from trees import PATCHED
 
 from dflash_kit import paths
+from dflash_kit.smoke.container import INSPECT, LOG
 
 _KIT = (sys.executable, "-c", "from dflash_kit.cli import main; main()")
 _STOP_SECONDS = 60
@@ -24,15 +25,17 @@ _STOP_SECONDS = 60
 class Service:
     """`dflash-kit serve` over the patched tree, in a root laid out as in an image."""
 
-    def __init__(self, trees: Path, work: Path) -> None:
-        self.root, self.log = work / "root", work / "serve.log"
+    def __init__(self, release: Release, work: Path) -> None:
+        self.root, self.log, self.facts = work / "root", work / "serve.log", work / "facts"
         self.root.mkdir()
+        self.facts.mkdir()
+        (self.facts / LOG).symlink_to(self.log)
         for name in ("images", "models", "smoke_tests"):
             shutil.copytree(paths.ROOT / name, self.root / name)
         # Beside these `serve` and `smoke` hold the engine to the release, as they do in an image.
         for name in ("patches.json", "tree.sha256"):
-            shutil.copy(trees / name, self.root)
-        self.environment = environment(trees / PATCHED) | {
+            shutil.copy(release.trees / name, self.root)
+        self.environment = release.environment(PATCHED) | {
             "DFLASH_KIT_ROOT": str(self.root),
             "DFLASH_KIT_KEYS": str(work / "keys"),
             "DFLASH_KIT_RUN": str(work / "run"),
@@ -59,6 +62,10 @@ class Service:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        # What docker would say of a container: with it smoke sees the log and the processes.
+        state = {"Running": True, "StartedAt": "once", "Pid": self.process.pid}
+        said = {"Id": str(self.process.pid), "Image": "none", "RestartCount": 0, "State": state}
+        (self.facts / INSPECT).write_text(json.dumps([said]))
 
     def wait(self, seconds: float = 300) -> float:
         """Seconds until the kit says that it generated a token; RuntimeError where it does not."""
@@ -73,7 +80,7 @@ class Service:
 
     def smoke(self, url: str) -> dict[str, Any]:
         """The receipt of a smoke run; RuntimeError where there is none."""
-        done = self.kit("smoke", "--url", url, "--json")
+        done = self.kit("smoke", "--url", url, "--container-facts", str(self.facts), "--json")
         try:
             receipt: dict[str, Any] = json.loads(done.stdout)
         except ValueError:

@@ -2,16 +2,20 @@
 
     trees.py --out TREES [--release NAME]
 
-unpatched: the wheel; patched: the release, as its lock has it; guarded: the wheel with a guard
-against the crash instead of its cure, and with the RoPE base without which acceptance says nothing.
+unpatched: the wheel; patched: the release, as its lock has it. Of a wheel that crashes under expert
+parallelism also guarded: with a guard against the crash instead of its cure, and with the RoPE base
+without which acceptance says nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 from pathlib import Path
+
+from release import crashes
 
 from dflash_kit import paths
 from dflash_kit.errors import KitError
@@ -21,7 +25,7 @@ from dflash_kit.releases.series import ReleaseError
 UNPATCHED, PATCHED, GUARDED = "unpatched", "patched", "guarded"
 WHEELS = paths.ROOT / "build" / "wheels"
 _ROPE = "draft-rope-base.patch"
-_EP_TEST = "    return get_moe_expert_parallel_world_size() > 1\n"
+_EP_TEST = re.compile(r"(?<=^def enable_num_token_non_padded)(.*:\n)    return .*\n", re.MULTILINE)
 _COUNT_COPIED = "        if enable_num_token_non_padded_flag:\n"
 _COUNT_GUARDED = (
     "        if enable_num_token_non_padded_flag and (\n"
@@ -42,26 +46,25 @@ def make(release: str, out: Path) -> None:
     lock, listing = assemble.assemble(folder, wheel, out / PATCHED)
     assemble.write_info(lock, listing, "cuda", out)
     assemble.make_tree(folder, wheel, [], lock.drop, out / UNPATCHED)
+    if not crashes(lock.sglang):
+        return
     assemble.make_tree(folder, wheel, [_ROPE], lock.drop, out / GUARDED)
-    _replace(
-        out / GUARDED / "sglang/srt/model_executor/cuda_graph_runner.py",
-        _COUNT_COPIED,
-        _COUNT_GUARDED,
-    )
+    runner = out / GUARDED / "sglang/srt/model_executor/cuda_graph_runner.py"
+    _replace(runner, re.compile(re.escape(_COUNT_COPIED)), _COUNT_GUARDED)
 
 
 def claim_ep(tree: Path, copy: Path) -> None:
     """Copy a tree; the copy behaves on one GPU as if expert parallelism were on."""
     shutil.copytree(tree, copy, ignore=shutil.ignore_patterns("__pycache__"))
     source = copy / "sglang/srt/model_executor/forward_batch_info.py"
-    _replace(source, _EP_TEST, "    return True\n")
+    _replace(source, _EP_TEST, r"\1    return True\n")
 
 
-def _replace(source: Path, old: str, new: str) -> None:
-    text = source.read_text()
-    if old not in text:
-        raise ReleaseError(f"{source}: not as in 0.5.11, wanted {old.strip()!r}")
-    source.write_text(text.replace(old, new, 1))
+def _replace(source: Path, old: re.Pattern[str], new: str) -> None:
+    text, found = old.subn(new, source.read_text(), count=1)
+    if not found:
+        raise ReleaseError(f"{source}: not as in 0.5.11 or 0.5.17, wanted {old.pattern!r}")
+    source.write_text(text)
 
 
 def main() -> int:
