@@ -1,7 +1,7 @@
 """measure_smoke.py [FOLDER]: what the smoke test and the bench say of one sound engine, repeatedly.
 
-Twenty runs of the quick tier, six benches (the last held to the first) and a short soak, of the
-default release's cpu image under docker compose. FOLDER (docs/measurements/smoke) gets
+Twenty runs of the quick tier, six benches, each of an engine started anew (the last is held to the
+first), and a short soak, of the default release's cpu image under docker compose. FOLDER (docs/measurements/smoke) gets
 `healthy.json`, a line of each quick run, the benches' receipts and the soak's; bench_noise.py reads
 the benches. It wants a machine that does nothing else. Run by scripts/with-docker.
 """
@@ -29,12 +29,15 @@ def main(out: Path) -> None:
         running("dflash-kit-measured", 30022) as node,
         tempfile.TemporaryDirectory() as folder,
     ):
-        ask = Asked(node, Path(folder))
+        ask = Asked(node)
         runs = [told(ask(Path(folder, "receipt"), "smoke")) for _ in range(SMOKES)]
         (out / "healthy.json").write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
         print(f"quick tier: {Counter(run['verdict'] for run in runs)}")
         files = [out / f"bench-{number}.json" for number in range(1, BENCHES + 1)]
         for file in files:
+            before = node.started_at
+            node.compose("restart", "engine")
+            node.await_restart(before)
             against = ["--against", str(files[0])] if file == files[-1] else []
             print(told(ask(file, "bench", *against)))
         soak = ["--tier", "soak", "--hours", str(SOAK_HOURS)]
@@ -44,15 +47,12 @@ def main(out: Path) -> None:
 class Asked:
     """Commands of the kit to one node, each giving its receipt."""
 
-    def __init__(self, node: Node, folder: Path) -> None:
-        user, admin = (node.key_file(name, folder) for name in ("user", "admin"))
+    def __init__(self, node: Node) -> None:
         self._node = node
-        self._options = ["--url", node.url, "--key-file", user, "--admin-key-file", admin]
 
     def __call__(self, file: Path, command: str, *options: str) -> dict[str, Any]:
         begin = time.monotonic()
-        asked = (KIT, command, *options, "--receipt", file, *self._options)
-        done = self._node.run(*asked, check=False)
+        done = self._node.run(KIT, command, *options, "--receipt", file, check=False)
         if not file.exists():
             sys.exit(f"{command} wrote no receipt: {done.stdout}{done.stderr}")
         whole = json.loads(file.read_text())

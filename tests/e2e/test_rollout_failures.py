@@ -44,7 +44,7 @@ def test_upgrade_to_a_bad_release_goes_back(rollout: Rollout, fault: str) -> Non
 
 
 def test_first_deploy_of_a_bad_release_leaves_the_host_clean(rollout: Rollout) -> None:
-    rollout.one.bare()
+    rollout.one.bare(images=False)
     repository = offer_broken(rollout.fleet.registry, "without_dflash", SECOND)
     done = rollout.deploy(SECOND, "--limit", "host1", image_registry=repository)
     assert done.rc != 0
