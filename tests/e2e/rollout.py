@@ -1,5 +1,6 @@
 """What the rollout's tests ask for: playbooks on the fleet, hosts in a known state, a client."""
 
+import itertools
 import re
 import threading
 import time
@@ -8,14 +9,20 @@ from pathlib import Path
 
 import requests
 
+from dflash_kit import paths
+from dflash_kit.releases import catalogue
 from tests.e2e.fleet.fleet import Fleet
 from tests.e2e.fleet.host import Host
 from tests.e2e.fleet.play import Play, RunningPlay
 from tests.e2e.fleet.releases import offer
-from tests.e2e.node import PROMPT, ROOT
+from tests.e2e.node import PROMPT, ROOT, lock
 
 ANSIBLE = ROOT / "ansible"
-FIRST, SECOND = "0.5.11-dflash.1", "0.5.11-dflash.2"
+SECOND = lock()["release"]
+_BEFORE = itertools.takewhile(
+    lambda name: name != SECOND, catalogue.load(paths.RELEASES_FILE).offered
+)
+FIRST = list(_BEFORE)[-1]
 PORT = 30000
 
 

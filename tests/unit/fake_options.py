@@ -42,7 +42,7 @@ def reply_to(engine: FakeEngine, request: dict[str, Any]) -> Reply:
         reply = called(engine)
     if any(name in request for name in PENALTIES):
         reply = penalized(engine, reply, request)
-    if "min_tokens" in request and (engine.drafting or engine.has(Fault.MIN_TOKENS_ENDLESS)):
+    if "min_tokens" in request and engine.has(Fault.MIN_TOKENS_ENDLESS):
         reply = Reply(reply.text + " and so on" * 100)
     if "stop" in request and not engine.has(Fault.STOP_IGNORED):
         reply = replace(reply, text=reply.text.partition(request["stop"])[0])

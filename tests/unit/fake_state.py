@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import engine_logs
 from fake_engine import KEYS, FakeEngine
 from fake_faults import Fault
 
+from dflash_kit import paths
 from dflash_kit.errors import Undetermined
+from dflash_kit.releases import catalogue
 from dflash_kit.smoke.container import Process, Seen
 
 LATE_SECONDS = 4.0
@@ -19,16 +22,8 @@ GARBAGE = "The answer \ufffd\ufffd is."
 STARTED = "2026-01-01T00:00:00.0Z"
 MAIN, SCHEDULER, DETOKENIZER = 11, 15, 16
 
-LOG = [
-    "dflash-kit: release: the fake's",
-    "[TP0] DFLASH draft runner ready. mask_token_id=3",
-    "[TP0] DFLASH fused KV materialization enabled.",
-    "[TP0] Capture cuda graph bs [1, 2, 4]",
-    "[TP0] Capture cuda graph bs [1, 2, 4]",
-    "DFLASH verify completed. num_accepted_drafts_per_req=[0]",
-    "The server is fired up and ready to roll!",
-    "Decode batch, #running-req: 1, cuda graph: True, gen throughput (token/s): 90",
-]
+# What a sound engine of the default release logs.
+LOG = engine_logs.of(catalogue.load(paths.RELEASES_FILE).default)["sound"]["gpu"]
 FORBIDDEN_LINE = "DFLASH block size mismatch: using speculative_num_draft_tokens=16"
 
 

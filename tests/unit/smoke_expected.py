@@ -42,11 +42,11 @@ def soak(*failed: str, inconclusive: Iterable[str] = ()) -> Expected:
     return caught(Tier.SOAK, *failed, inconclusive=inconclusive)
 
 
-# What a healthy engine skips: the tiny pair on a CPU, and DFlash 0.5.11 at the point latency.
+# What a healthy engine skips: the tiny pair on a CPU, and DFlash 0.5.17 at the point latency.
 ALWAYS = ["draft-graph", "verify-graph", "seed", "json-schema"]
 PARSERS = ["tools", "tools-required", "reasoning"]
 BY_POINT = {
-    "latency": ["temperature", "min-p", "penalties", "min-tokens", "logprobs"],
+    "latency": ["temperature", "min-p", "penalties", "logprobs"],
     "throughput": ["accept-length"],
 }
 

@@ -1,12 +1,9 @@
 """What an engine's log says of it, judged by the data of each release."""
 
 import re
-from functools import cache
-from pathlib import Path
-from typing import Any
 
+import engine_logs
 import pytest
-import yaml
 from fake_engine import KEYS
 
 from dflash_kit import paths
@@ -16,19 +13,8 @@ from dflash_kit.smoke import engine_log
 
 RELEASES = catalogue.load(paths.RELEASES_FILE).releases
 NEWEST = list(RELEASES)[-1]
-
-
-@cache
-def log_of(release: str) -> dict[str, Any]:
-    """What the release's engine logs, sound and in trouble: a file for each version of sglang."""
-    file = Path(__file__).parent / "engine_log" / f"{RELEASES[release].sglang}.yaml"
-    written = yaml.safe_load(file.read_text())
-    sound = {where: lines.splitlines() for where, lines in written["sound"].items()}
-    return {"sound": sound, "signs": written["signs"]}
-
-
-SIGNS = [(release, sign) for release in RELEASES for sign in log_of(release)["signs"]]
-CPU = log_of(NEWEST)["sound"]["cpu"]
+SIGNS = [(release, sign) for release in RELEASES for sign in engine_logs.of(release)["signs"]]
+CPU = engine_logs.of(NEWEST)["sound"]["cpu"]
 
 
 def judge(lines, release=NEWEST, dflash=True, gpu=False):
@@ -41,26 +27,26 @@ def judge(lines, release=NEWEST, dflash=True, gpu=False):
     [("cpu", True, False), ("gpu", True, True), ("gpu-plain", False, True)],
 )
 def test_log_of_a_sound_engine(release, where, dflash, gpu):
-    found = judge(log_of(release)["sound"][where], release, dflash, gpu)
+    found = judge(engine_logs.of(release)["sound"][where], release, dflash, gpu)
     assert (found.wrong, found.lacking, found.cut) == ([], [], False)
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_log_of_an_engine_without_dflash_does_not_do_for_one_with_it(release):
-    found = judge(log_of(release)["sound"]["gpu-plain"], release, gpu=True)
+    found = judge(engine_logs.of(release)["sound"]["gpu-plain"], release, gpu=True)
     assert found.wrong == [] and len(found.lacking) >= 3
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_cpus_log_does_not_do_on_a_gpu(release):
-    found = judge(log_of(release)["sound"]["cpu"], release, gpu=True)
+    found = judge(engine_logs.of(release)["sound"]["cpu"], release, gpu=True)
     assert any("every pass runs eagerly" in problem for problem in found.wrong)
     assert any("captured" in line for line in found.lacking)
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_each_line_that_is_required_is_missed(release):
-    lines = log_of(release)["sound"]["gpu"]
+    lines = engine_logs.of(release)["sound"]["gpu"]
     for required in engine_data.load(release).log.required:
         of_it = [line for line in lines if re.search(required.pattern, line)]
         too_few = of_it[: required.times - 1]
@@ -72,7 +58,7 @@ def test_each_line_that_is_required_is_missed(release):
 
 @pytest.mark.parametrize(("release", "sign"), SIGNS)
 def test_sign_of_a_broken_engine(release, sign):
-    found = judge([*log_of(release)["sound"]["gpu"], sign, sign], release, gpu=True)
+    found = judge([*engine_logs.of(release)["sound"]["gpu"], sign, sign], release, gpu=True)
     assert len(found.wrong) == len(found.next_steps) == 1
     assert ", 2 times: " in found.wrong[0] and repr(sign[:60])[1:-1] in found.wrong[0]
 
@@ -80,7 +66,7 @@ def test_sign_of_a_broken_engine(release, sign):
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_forbidden_line_is_among_the_signs(release):
     for line in engine_data.load(release).log.forbidden:
-        found = [sign for sign in log_of(release)["signs"] if re.search(line.pattern, sign)]
+        found = [sign for sign in engine_logs.of(release)["signs"] if re.search(line.pattern, sign)]
         assert found, f"{release}: {line.pattern} is never seen to match"
 
 
