@@ -122,7 +122,9 @@ set -eu
 : "${CAPABILITIES:=9.0 10.3 12.0}"
 PYTHONPATH=/kit python3 -B -m dflash_kit.releases.card_code \
   /opt/venv/lib/python3.*/site-packages ${CAPABILITIES}
-python3 -B /kernels.py /engine.yaml "${TREE}" /kernels ${CAPABILITIES}
+for capability in ${CAPABILITIES}; do
+  python3 -B /kernels.py /engine.yaml "${TREE}" /kernels "${capability}"
+done
 SH
 
 # hadolint ignore=DL3006

@@ -17,20 +17,22 @@ from dflash_kit.releases import catalogue, engine_data
 
 @pytest.fixture
 def baked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One baked kernel, its time far back, and an empty cache."""
-    folder = tmp_path / "baked" / "repack_0123"
+    """One baked kernel, hidden as flashinfer's are, its time far back, and an empty cache."""
+    folder = tmp_path / "baked" / ".cache" / "repack_0123"
     folder.mkdir(parents=True)
     (folder / "cuda_0.o").write_text("code")
     os.utime(folder / "cuda_0.o", (1_000_000_000.5, 1_000_000_000.5))
-    monkeypatch.setattr(paths, "KERNELS", folder.parent)
+    monkeypatch.setattr(paths, "KERNELS", tmp_path / "baked")
     monkeypatch.setenv("DFLASH_KIT_CACHE", str(tmp_path / "cache"))
     return folder
 
 
 def test_a_cache_begins_with_what_is_baked(baked: Path) -> None:
-    folder = Path(caches.cache_environment("tree", "gpu", "590.1")["TVM_FFI_CACHE_DIR"])
+    environment = caches.cache_environment("tree", "gpu", "590.1")
+    folder = Path(environment["TVM_FFI_CACHE_DIR"])
+    assert environment["FLASHINFER_WORKSPACE_BASE"] == str(folder)
     assert folder == kernels.folder_below(folder.parent, "tree")
-    copy = folder / "repack_0123" / "cuda_0.o"
+    copy = folder / ".cache" / "repack_0123" / "cuda_0.o"
     assert copy.read_text() == "code"
     # ninja compares times.
     assert copy.stat().st_mtime_ns == (baked / "cuda_0.o").stat().st_mtime_ns
@@ -38,13 +40,14 @@ def test_a_cache_begins_with_what_is_baked(baked: Path) -> None:
 
 def test_what_a_cache_has_stays_and_a_copy_that_was_cut_off_is_made_again(baked: Path) -> None:
     cache = Path(caches.cache_environment("tree", "gpu", "590.1")["TVM_FFI_CACHE_DIR"])
-    (cache / "repack_0123" / "cuda_0.o").write_text("compiled here")
+    kernel = cache / ".cache" / "repack_0123" / "cuda_0.o"
+    kernel.write_text("compiled here")
     caches.cache_environment("tree", "gpu", "590.1")
-    assert (cache / "repack_0123" / "cuda_0.o").read_text() == "compiled here"
-    shutil.move(cache / "repack_0123", cache / ".repack_0123")
+    assert kernel.read_text() == "compiled here"
+    shutil.move(cache / ".cache", cache / "..cache")
     caches.cache_environment("tree", "gpu", "590.1")
-    assert (cache / "repack_0123" / "cuda_0.o").read_text() == "code"
-    assert not (cache / ".repack_0123").exists()
+    assert kernel.read_text() == "code"
+    assert not (cache / "..cache").exists()
 
 
 def test_another_tree_has_another_folder(baked: Path) -> None:

@@ -16,7 +16,7 @@ from ports import free_port
 # An HTTP server that answers the two questions of the probe. Files in its folder steer it, and
 # tell what it did: `pids` all its processes, `asked` one line a question.
 ENGINE = r"""
-import os, pathlib, signal, subprocess, sys, threading, time
+import os, pathlib, shutil, signal, subprocess, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 folder, port, mode = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 def on_stop(*_):
@@ -30,6 +30,13 @@ if mode == "exit3": sys.exit(3)
 if mode == "deaf": time.sleep(1000)
 def wait_for(name):
     while not (folder / name).exists(): time.sleep(0.02)
+def compile_once():
+    if not (folder / "compile").exists(): return
+    if (folder / "compiled").exists(): return (folder / "after").touch()
+    shutil.copy(shutil.which("sleep"), folder / "nvcc")
+    compiler = subprocess.Popen([folder / "nvcc", "1000"])
+    wait_for("compiled")
+    compiler.kill()
 class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_): pass
     def answer(self, body):
@@ -41,6 +48,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         if mode == "full": wait_for("never")
+        if mode == "compiles": compile_once()
         self.answer(b'{"meta_info": {"completion_tokens": 1}}')
 ThreadingHTTPServer.daemon_threads = True
 ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
@@ -245,6 +253,23 @@ def test_stopped_engine_is_hung_and_killed(start: Start) -> None:
     assert code == 1
     assert "is hung" in log and "hang_seconds 2" in log
     assert "(T)" in log, "the log has to show which process was stopped"
+
+
+def test_engine_that_compiles_a_kernel_is_not_hung(start: Start, tmp_path: Path) -> None:
+    served = start("compiles", hang=2.0, start=6.0)
+    served.wait_ready()
+    (tmp_path / "compile").touch()
+    said = "as a kernel is being compiled: nvcc; waiting up to start_seconds"
+    served.wait_for(lambda: said in served.log())
+    (tmp_path / "compiled").touch()
+    served.wait_for(lambda: (tmp_path / "after").exists())
+    assert served.process.poll() is None
+    # A compiler that never comes to its end is a hang, later.
+    (tmp_path / "compiled").unlink()
+    code, log = served.end()
+    assert code == 1
+    assert "is hung: it generated nothing for 6 s" in log and "nvcc (" in log
+    assert log.count(said) == 2
 
 
 def test_full_engine_is_not_hung(start: Start) -> None:

@@ -15,7 +15,6 @@ _FOLDERS = {
     "CUDA_CACHE_PATH": "cuda",  # the driver's own compiler
     "CUDA_TILE_CACHE_DIR": "cuda-tile",
     "CUTE_DSL_CACHE_DIR": "cute-dsl",
-    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
     "QUACK_CACHE_DIR": "quack",
     "SGLANG_CACHE_DIR": "sglang",
     "SGLANG_DG_CACHE_DIR": "deep-gemm",  # sglang overwrites DeepGEMM's own variable by this one
@@ -48,7 +47,7 @@ def cache_environment(tree: str, profile: str, driver: str) -> dict[str, str]:
             f"uid {os.getuid()} (DFLASH_KIT_CACHE names it)"
         ) from None
     moved = {variable: str(folder / name) for variable, name in _FOLDERS.items()}
-    return {**moved, kernels.VARIABLE: str(compiled)}
+    return moved | dict.fromkeys(kernels.VARIABLES, str(compiled))
 
 
 def _begin_with_baked(folder: Path) -> None:

@@ -18,7 +18,8 @@ from typing import Any
 
 import yaml
 
-VARIABLE = "TVM_FFI_CACHE_DIR"
+# What the two compilers of kernels are told their cache by.
+VARIABLES = ("TVM_FFI_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE")
 _TREE_DIGITS = 16
 
 
@@ -32,13 +33,13 @@ def folder_below(cache: Path, tree: str) -> Path:
 
 
 def compile_all(tools: str, kernels: Iterable[Mapping[str, Any]], capability: str) -> None:
-    """Compile each kernel of engine.yaml for `capability`, such as `12.0`, below $VARIABLE.
+    """Compile each kernel of engine.yaml for `capability`, such as `12.0`, below $VARIABLES.
 
     `tools` is engine.yaml's kernel_tools. One that is there already takes a moment. A line for each
-    says how long it took.
+    says how long it took. Once a process: flashinfer takes its architecture when it is imported.
     """
     # Asked for its architecture torch would take memory of a GPU on which another engine serves.
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "FLASHINFER_CUDA_ARCH_LIST": capability}
     import torch
 
     override_jit_cuda_arch = importlib.import_module(tools).override_jit_cuda_arch
@@ -50,22 +51,24 @@ def compile_all(tools: str, kernels: Iterable[Mapping[str, Any]], capability: st
         started = time.monotonic()
         with override_jit_cuda_arch(major, minor):
             # Without its own memory of what it made, which knows no architecture.
-            getattr(build, "__wrapped__", build)(*arguments)
+            made = getattr(build, "__wrapped__", build)(*arguments)
+            if kernel.get("recipe"):
+                made.build(verbose=False)
         seconds = time.monotonic() - started
         print(f"{kernel['module']} for {capability}: {seconds:.1f} s", flush=True)
 
 
 def main() -> None:
-    """kernels.py ENGINE_YAML TREE OUT CAPABILITY...: compile what is baked, and copy it to OUT."""
-    file, tree, out, *capabilities = sys.argv[1:]
+    """kernels.py ENGINE_YAML TREE OUT CAPABILITY: compile what is baked, and copy it to OUT."""
+    file, tree, out, capability = sys.argv[1:]
     data = yaml.safe_load(Path(file).read_text())
     kernels = [x for x in data["kernels"] if x["baked"]]
     folder = folder_below(Path(os.environ["DFLASH_KIT_CACHE"]), tree)
-    folder.mkdir(parents=True)
-    os.environ[VARIABLE] = str(folder)
-    for capability in capabilities if kernels else ():
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ |= dict.fromkeys(VARIABLES, str(folder))
+    if kernels:
         compile_all(data["kernel_tools"], kernels, capability)
-    shutil.copytree(folder, out)
+    shutil.copytree(folder, out, dirs_exist_ok=True)
 
 
 if __name__ == "__main__":

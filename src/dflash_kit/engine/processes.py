@@ -19,6 +19,8 @@ _OOM_COUNTERS = (
     Path("/sys/fs/cgroup/memory.events"),
     Path("/sys/fs/cgroup/memory/memory.oom_control"),
 )
+# What nvcc and ninja start for a kernel, and they themselves.
+_COMPILERS = {"ninja", "nvcc", "cicc", "ptxas", "cudafe++", "cc1plus"}
 _MEMORY_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -47,6 +49,12 @@ def reap() -> Iterator[tuple[int, int]]:
 def descendants() -> dict[int, str]:
     """pid -> "name (state)" of every process below this one, zombies left out."""
     return {pid: text for pid, text in _below().items() if not text.endswith("(Z)")}
+
+
+def compilers() -> list[str]:
+    """The compilers at work below this process; one that was stopped is not."""
+    found = (text.rpartition(" ") for text in descendants().values())
+    return sorted({name for name, _, state in found if name in _COMPILERS and state != "(T)"})
 
 
 def _below() -> dict[int, str]:

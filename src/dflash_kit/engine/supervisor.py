@@ -10,7 +10,8 @@ clean stop ends in 137). So this process decides:
 
 What a hang is: probe.probe() asks again and again, one question at a time, and each answer moves a
 clock. Neither a token nor a finished batch for `hang_seconds` is a hang. A busy engine finishes
-batches, so the limit has to be longer than the longest batch, not the longest request.
+batches, so the limit has to be longer than the longest batch, not the longest request. A kernel
+that a request is the first to need is no hang while its compiler runs, for up to `start_seconds`.
 """
 
 import os
@@ -98,7 +99,7 @@ class Supervisor:
         self.stopping: float | None = None
         self.clients = 0  # the last that were seen waiting, during a stop
         self.idle_since: float | None = None
-        self.ready = False
+        self.ready = self.compiling = False
         # A session of its own: a Ctrl-C at the terminal reaches this process alone, which then
         # decides how the engine ends.
         self.pid = os.posix_spawnp(
@@ -187,6 +188,15 @@ class Supervisor:
             self.ready = True
             say(f"ready: generated a token {good - self.started:.1f} s after the start")
         if now - good <= self.limits.hang_seconds:
+            self.compiling = False
+            return None
+        if now - good <= self.limits.start_seconds and (compilers := processes.compilers()):
+            if not self.compiling:
+                self.compiling = True
+                say(
+                    f"nothing generated for {now - good:.0f} s, as a kernel is being compiled: "
+                    f"{', '.join(compilers)}; waiting up to start_seconds"
+                )
             return None
         return self._give_up("is hung: it generated nothing for", now - good, "hang_seconds")
 

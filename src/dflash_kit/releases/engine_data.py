@@ -70,15 +70,17 @@ class Log(Strict):
 
 
 class Kernel(Strict):
-    """What the engine compiles at its first use for one of `pairs`, without a GPU: the function of
-    sglang that does it, given the torch dtypes and then the flags. `baked`: while the image is
-    built.
+    """What the engine compiles at its first use for one of `pairs`, without a GPU.
+
+    The function does it, given the torch dtypes and then the flags; where it gives a `recipe`
+    (flashinfer's JitSpec), that one's build() does. `baked`: while the image is built.
     """
 
     module: str
     function: str
     dtypes: list[str] = []
     flags: list[bool] = []
+    recipe: bool = False
     pairs: list[str] = Field(min_length=1)
     baked: bool
 
