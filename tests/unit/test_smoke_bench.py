@@ -57,7 +57,7 @@ def test_first_bench_of_a_host_only_records(good):
 def test_equal_engine_passes(good):
     again = run(before=good, seed=2)
     assert not_passed(again) == {}
-    assert all("as before within 8%" in c.measured for c in again.checks if c.code in SPEED)
+    assert all("as before within 20%" in c.measured for c in again.checks if c.code in SPEED)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
