@@ -1,9 +1,10 @@
 """measure_smoke.py [FOLDER]: what the smoke test and the bench say of one sound engine, repeatedly.
 
 Twenty runs of the quick tier, six benches, each of an engine started anew (the last is held to the
-first), and a short soak, of the default release's cpu image under docker compose. FOLDER (docs/measurements/smoke) gets
-`healthy.json`, a line of each quick run, the benches' receipts and the soak's; bench_noise.py reads
-the benches. It wants a machine that does nothing else. Run by scripts/with-docker.
+first), and a short soak, of the default release's cpu image under docker compose. FOLDER
+(docs/measurements/smoke) gets `healthy.json`, a line of each quick run, the benches' receipts and
+the soak's; bench_noise.py reads the benches. It wants a machine that does nothing else. Run by
+scripts/with-docker.
 """
 
 import json
