@@ -58,7 +58,7 @@ def refuse(engine: FakeEngine, request: dict[str, Any]) -> None:
             raise Malformed("no logprobs")
     if grammar:
         none = engine.arguments.get("grammar-backend") == "none"
-        if engine.drafting or none or engine.has(Fault.SCHEMA_REFUSED):
+        if none or engine.has(Fault.SCHEMA_REFUSED):
             raise Malformed("no grammar")
 
 

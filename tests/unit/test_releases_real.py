@@ -108,7 +108,9 @@ def test_nothing_that_serves_imports_what_is_dropped(built: Built) -> None:
 
 def test_the_kernels_to_compile_are_there_and_take_what_they_are_given(built: Built) -> None:
     data = engine_data.load(built.name)
-    for kernel in data.kernels:
+    assert {each.module.partition(".")[0] for each in data.kernels if each.recipe} <= {"flashinfer"}
+    # Of flashinfer there is no source here: the build of the cuda image calls it.
+    for kernel in (each for each in data.kernels if not each.recipe):
         functions = defined(built.tree, kernel.module)
         given = len(kernel.dtypes) + len(kernel.flags)
         assert functions.get(kernel.function) == given, f"{kernel.module}.{kernel.function}"

@@ -46,7 +46,7 @@ def test_healthy_engine_with_every_feature(every_feature):
 
 
 def test_healthy_engine_with_dflash_on_a_gpu(every_feature):
-    missing = [*BY_POINT["latency"], "json-schema", "tools-required", "seed"]
+    missing = [*BY_POINT["latency"], "seed"]
     sampled = "temperature"  # the one that needs the GPU alone
     assert found(point="latency") == {code: "SKIP" for code in missing if code != sampled}
 
@@ -66,12 +66,10 @@ def test_what_works_though_it_is_declared_missing_is_a_warning():
 
 
 def test_reason_says_whether_release_or_profile_lacks_it():
-    def why(point):
-        records = smoke(point=point, tier=Tier.FULL).checks
-        return next(record.measured for record in records if record.code == "json-schema")
-
-    assert why("latency") == f"{RELEASE}: DFlash refuses output that is bound to a grammar"
-    assert why("throughput") == f"profile {PROFILE}: grammar-backend is none"
+    records = smoke(point="latency", tier=Tier.FULL).checks
+    why = {record.code: record.measured for record in records}
+    assert why["logprobs"] == f"{RELEASE}: DFlash refuses requests for log probabilities"
+    assert why["json-schema"] == f"profile {PROFILE}: grammar-backend is none"
 
 
 def test_seed_that_is_declared_and_ignored(every_feature, monkeypatch):

@@ -103,6 +103,8 @@ def test_ctrl_c_ends_with_a_receipt(tmp_path):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # Background jobs of a shell ignore it, and so would what they start.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         begun = next(line for line in running.stderr if line.startswith("soak "))
         running.send_signal(signal.SIGINT)
