@@ -141,7 +141,7 @@ def test_after_a_bad_release_nothing_withdrawn_is_put_back(
     assert put(rollout, OLDEST).rc == 0
     good = host.current()
     monkeypatch.setenv("DFLASH_KIT_ROOT", str(withdrawn))
-    repository = offer_broken(rollout.fleet.registry, "ends_at_start", NEWEST)
+    repository = offer_broken(rollout.fleet.registry, "never_serves", NEWEST)
 
     done = put(rollout, NEWEST, image_registry=repository)
     assert done.rc != 0
