@@ -15,9 +15,10 @@ from tests.e2e.fleet.fleet import Fleet
 from tests.e2e.fleet.host import Host
 from tests.e2e.fleet.play import Play
 from tests.e2e.fleet.releases import VARIANT, build_small, offer_small
-from tests.e2e.node import ROOT
+from tests.e2e.node import ROOT, lock
 
 OLD, NEW = "0.5.11-dflash.1", "0.5.11-dflash.2"
+WHOLE = lock()["release"]  # the one whose real image is there
 UNTOUCHED = "the running engine was not touched"
 # What stands for a running engine: any container that would notice a restart of Docker.
 ENGINE = (
@@ -289,20 +290,20 @@ def test_old_images_go_and_needed_ones_stay(delivery: Delivery, hosts: dict[str,
 
 def test_publish_never_changes_what_is_there(delivery: Delivery) -> None:
     registry = delivery.fleet.registry
-    registry.push(build_small(NEW), "dflash-kit/taken", f"{NEW}-{VARIANT}")
-    got = registry.config("dflash-kit/taken", f"{NEW}-{VARIANT}")
+    registry.push(build_small(WHOLE), "dflash-kit/taken", f"{WHOLE}-{VARIANT}")
+    got = registry.config("dflash-kit/taken", f"{WHOLE}-{VARIANT}")
     with pytest.raises(AssertionError) as caught:
-        registry.publish(VARIANT, NEW, "dflash-kit/taken")
-    wanted = from_docker(NEW, VARIANT).ids[0]
-    said = f"{NEW}-{VARIANT}: got {got} in the registry, wanted {wanted} or none: a release never"
+        registry.publish(VARIANT, WHOLE, "dflash-kit/taken")
+    wanted = from_docker(WHOLE, VARIANT).ids[0]
+    said = f"{WHOLE}-{VARIANT}: got {got} in the registry, wanted {wanted} or none: a release never"
     assert "ended with 2: publish: " in str(caught.value) and said in str(caught.value)
-    assert registry.config("dflash-kit/taken", f"{NEW}-{VARIANT}") == got
+    assert registry.config("dflash-kit/taken", f"{WHOLE}-{VARIANT}") == got
 
 
 def test_publish_saves_an_archive_with_its_sha256(tmp_path: Path) -> None:
     file = tmp_path / "engine.tar.zst"
-    said = run(str(ROOT / "scripts" / "publish"), "save", VARIANT, NEW, str(file))
-    image, built = from_archive(file, NEW, VARIANT), from_docker(NEW, VARIANT)
+    said = run(str(ROOT / "scripts" / "publish"), "save", VARIANT, WHOLE, str(file))
+    image, built = from_archive(file, WHOLE, VARIANT), from_docker(WHOLE, VARIANT)
     assert said == f"{image.sha256}  engine.tar.zst"
     assert file.with_name("engine.tar.zst.sha256").read_text().strip() == said
     assert (image.tag, image.ids[0]) == (built.tag, built.ids[0])

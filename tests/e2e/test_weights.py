@@ -55,6 +55,8 @@ class Answer(BaseHTTPRequestHandler):
         self.server.asked.append((self.command, self.path, *headers))
         if match := re.fullmatch(r"/api/models/test/(\w+)/revision/(\w+)(\?.*)?", self.path):
             self._listing(self.server.folder / match[1])
+        elif match := re.fullmatch(r"/api/models/test/(\w+)/tree/(\w+)(\?.*)?", self.path):
+            self._tree(self.server.folder / match[1])
         elif match := re.fullmatch(r"/test/(\w+)/resolve/\w+/(.+)", self.path):
             self._file(self.server.folder / match[1] / match[2], headers[1])
         else:
@@ -72,6 +74,15 @@ class Answer(BaseHTTPRequestHandler):
             for file in sorted(folder.iterdir())
         ]
         body = {"id": f"test/{folder.name}", "sha": REVISION, "siblings": siblings}
+        self._send(json.dumps(body).encode(), {"Content-Type": "application/json"})
+
+    def _tree(self, folder: Path) -> None:
+        """The same as newer clients ask for it."""
+        body = [
+            {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": blob(file)}
+            | ({"lfs": {"oid": sha256(file), "size": 1, "pointerSize": 1}} if big(file) else {})
+            for file in sorted(folder.iterdir())
+        ]
         self._send(json.dumps(body).encode(), {"Content-Type": "application/json"})
 
     def _file(self, file: Path, wanted: str | None) -> None:
@@ -219,6 +230,8 @@ def test_from_the_hub_resumed_and_repaired(host: Host, hub: Hub) -> None:
     assert TOKEN not in json.dumps(container.attrs)
     until_written(host.models / "target", 2**23)
     container.kill()
+    whole, begun = [file.name for file in (host.models / "target").glob("*.*")], len(hub.asked)
+    assert whole
     out = killed.communicate()[0]
     assert "failed=1" in out and TOKEN not in out, out
     assert not TOKEN_FILE.exists()
@@ -227,8 +240,12 @@ def test_from_the_hub_resumed_and_repaired(host: Host, hub: Hub) -> None:
     hub.stalls = False
     out = host.stage(**given)
     assert "failed=0" in out and host.is_whole(), out
-    assert [r for _, path, _, r in hub.asked if path.endswith(Path(BIG).name) and r]
-    assert {authorization for _, _, authorization, _ in hub.asked} == {f"Bearer {TOKEN}"}
+    # Nothing that was whole came again, and nothing is left of what was not.
+    asked = [path for command, path, *_ in hub.asked[begun:] if command == "GET"]
+    assert [path for path in asked if path.endswith(tuple(whole)) and "target" in path] == []
+    assert list((host.models / "target").rglob("*.incomplete")) == []
+    ours = {authorization for _, path, authorization, _ in hub.asked if "/test/" in path}
+    assert ours == {f"Bearer {TOKEN}"}
 
     asked = len(hub.asked)
     out = host.stage(**given)

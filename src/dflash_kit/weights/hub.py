@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ from dflash_kit.weights.staged import Staged
 from dflash_kit.weights.verify import make_manifest, verify
 
 T = TypeVar("T")
+# A file that a client of 1.28 or newer had begun; older ones name it without the eight digits, and
+# go on with it. Where it is: below a model's folder.
+_BEGUN = ".cache/huggingface/download"
+_LOST = re.compile(r"\.[0-9a-f]{8}\.incomplete$")
 
 
 @dataclass(frozen=True)
@@ -44,9 +49,12 @@ def client() -> Any:
 def fetch(each: Staged, weights: Path) -> bool:
     """Make the folder of a model whole, fetching only what it lacks; False where it lacked nothing.
 
-    A file that is not as the hub lists it is fetched again. The manifest is written last, so that
-    a folder is never taken for whole before it is. CheckFailed where it is not at the end;
-    Undetermined where the hub cannot be asked: the next attempt then resumes this one.
+    A file that is not as the hub lists it is fetched again. One that was being fetched when an
+    attempt was cut off goes on where it stopped, or starts again where the client of the release
+    cannot: then what is left of it is removed, as nothing would ever use it. The manifest is
+    written last, so that a folder is never taken for whole before it is. CheckFailed where it is
+    not at the end; Undetermined where the hub cannot be asked: the next attempt then resumes this
+    one.
     """
     folder, model = weights / each.folder, each.model
     if folder.is_dir() and _is_whole(folder, each):
@@ -59,6 +67,9 @@ def fetch(each: Staged, weights: Path) -> bool:
     for path, line in _differences(folder, listed).items():
         print(f"{line}: it is fetched again", file=sys.stderr)
         (folder / path).unlink()
+    for file in (folder / _BEGUN).rglob("*.incomplete"):
+        if _LOST.search(file.name):
+            file.unlink()
     _asked(
         each,
         lambda: hub.snapshot_download(model.repository, revision=model.revision, local_dir=folder),
