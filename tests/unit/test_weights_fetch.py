@@ -97,6 +97,17 @@ def test_a_spoilt_file_is_named_and_comes_again(
     assert f"{file}: got " in (said := capsys.readouterr().err) and "it is fetched again" in said
 
 
+def test_what_no_client_would_go_on_with_is_removed(server: Hub, tmp_path: Path) -> None:
+    """As the names are in huggingface_hub 1.28, and before it, where a download goes on."""
+    begun = tmp_path / "w/us/target/.cache/huggingface/download/sub"
+    begun.mkdir(parents=True)
+    etag = "hash=." + 64 * "a"
+    for name in (f"{etag}.0123abcd.incomplete", f"{etag}.incomplete"):
+        (begun / name).write_text("half")
+    fetch(tmp_path / "w")
+    assert [file.name for file in begun.iterdir()] == [f"{etag}.incomplete"]
+
+
 def test_a_folder_from_elsewhere_is_taken_over(server: Hub, tmp_path: Path) -> None:
     files_of(tmp_path / "w")
     (tmp_path / "w/us/target/model.safetensors").unlink()
