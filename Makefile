@@ -24,7 +24,7 @@ image: .venv/kit ## build the default release (VARIANT=cpu or cuda)
 test: .venv/test lint ## tests of the default release that need no GPU, but for the rollouts
 	scripts/test
 
-test-rollout: .venv/test ## rollouts onto two hosts: good, bad and cut-off ones (half an hour)
+test-rollout: .venv/test ## rollouts onto two hosts: good, bad and cut-off ones (a quarter of an hour)
 	scripts/test rollout
 
 test-releases: .venv/test ## what is tried on the other releases, and rollouts across all

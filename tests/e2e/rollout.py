@@ -62,7 +62,7 @@ class Rollout:
             if not any(is_proved(host, release) for release in (FIRST, SECOND)):
                 unproved.append(host.name)
         if unproved:
-            done = self.deploy(FIRST, "--limit", ",".join(unproved), dflash_kit_serial=2)
+            done = self.deploy(SECOND, "--limit", ",".join(unproved), dflash_kit_serial=2)
             assert done.rc == 0, done.out
 
 
